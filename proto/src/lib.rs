@@ -1,0 +1,1 @@
+//! Wire types and their total conversion to and from core types.

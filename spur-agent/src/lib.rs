@@ -1,0 +1,1 @@
+//! The node agent spurd: discover, fence, launch, meter, stream, mesh.

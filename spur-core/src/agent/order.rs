@@ -1,0 +1,226 @@
+//! Orders from the controller and reports back: the words of the agent's stream.
+
+use crate::denial::{Denial, DenialCount};
+use crate::event::NodeHello;
+use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
+use crate::job::spec::{Owner, Payload};
+use crate::job::state::ExitStatus;
+use crate::resources::NodeShare;
+use crate::time::{Millis, TimeLimit};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One node of an allocation, as every member of the job needs to know it for `SLURM_*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocatedNode {
+    /// Name.
+    pub name: NodeName,
+    /// What the job holds there.
+    pub share: NodeShare,
+}
+
+/// "This job has this share on your node": enough to fence it and to build the environment of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrder {
+    /// Which job.
+    pub job: JobId,
+    /// Generation of its placement.
+    pub generation: Generation,
+    /// Cluster name (`SLURM_CLUSTER_NAME`).
+    pub cluster: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Job name.
+    pub name: String,
+    /// Account, empty if none.
+    pub account: String,
+    /// Partition.
+    pub partition: String,
+    /// QOS, empty if none.
+    pub qos: String,
+    /// All nodes of the allocation, in order.
+    pub nodes: Vec<AllocatedNode>,
+    /// The addressee's position in `nodes` (`SLURM_NODEID`).
+    pub index: u32,
+    /// Tasks in all, as the job asked.
+    pub tasks: u32,
+    /// CPUs per task.
+    pub cpus_per_task: u32,
+    /// Whether `-c` was given (then `SLURM_CPUS_PER_TASK` is set).
+    pub cpus_per_task_set: bool,
+    /// Whether `-n` was given.
+    pub tasks_set: bool,
+    /// `--ntasks-per-node`, 0 if not given.
+    pub tasks_per_node: u32,
+    /// `--mem-per-cpu` in MiB, if that is how memory was asked for or defaulted.
+    pub mem_per_cpu: Option<u64>,
+    /// `--mem` in MiB.
+    pub mem_per_node: Option<u64>,
+    /// `-D`.
+    pub work_dir: String,
+    /// Where it was submitted.
+    pub submit_host: String,
+    /// When it started.
+    pub started: Millis,
+    /// Limit.
+    pub time_limit: TimeLimit,
+    /// How often it was requeued (`SLURM_RESTART_COUNT`, set when above 0).
+    pub restarts: u32,
+}
+
+/// "Run your part of this step": follows a [`JobOrder`] of the same generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepOrder {
+    /// Which job.
+    pub job: JobId,
+    /// Which step.
+    pub step: StepKind,
+    /// Generation of the job's placement.
+    pub generation: Generation,
+    /// The step's nodes, in order, with each node's number of tasks.
+    pub nodes: Vec<(NodeName, u32)>,
+    /// The addressee's position in `nodes`.
+    pub index: u32,
+    /// Its share here.
+    pub share: NodeShare,
+    /// Global task ids that run here, in local order.
+    pub task_ids: Vec<u32>,
+    /// Tasks of the step in all.
+    pub tasks: u32,
+    /// CPUs per task.
+    pub cpus_per_task: u32,
+    /// For the batch step: what to run, and where its output goes. `None` for `srun`, which brings them itself.
+    pub batch: Option<Arc<BatchOrder>>,
+}
+
+/// What the batch step runs; file names are already expanded, relative ones are below the working directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchOrder {
+    /// Script, arguments, environment.
+    pub payload: Payload,
+    /// Standard input file.
+    pub stdin: String,
+    /// Standard output file.
+    pub stdout: String,
+    /// Standard error file; equal to `stdout` when they share one.
+    pub stderr: String,
+    /// Append rather than truncate.
+    pub append: bool,
+}
+
+/// Controller to agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// First message: who you are here, and everything that you should have. Whatever else you have must go.
+    Welcome {
+        /// Your id.
+        node: NodeId,
+        /// Highest generation given out so far.
+        generation: Generation,
+        /// Jobs that you should hold.
+        jobs: Vec<JobOrder>,
+        /// Steps that you should be running or have run; those that you already reported are not here.
+        steps: Vec<StepOrder>,
+    },
+    /// Hold this job.
+    Assign(JobOrder),
+    /// Run this step.
+    Launch(StepOrder),
+    /// End this job: kill, clean, report `Cleaned`.
+    Revoke {
+        /// Which job.
+        job: JobId,
+        /// Placements up to this generation.
+        generation: Generation,
+    },
+    /// Send a signal to a step's tasks, or to all steps' (`step` = `None`). 9 is delivered through `cgroup.kill`.
+    Signal {
+        /// Which job.
+        job: JobId,
+        /// Which step; `None` for all but the batch shell.
+        step: Option<StepKind>,
+        /// Signal number.
+        signal: u8,
+    },
+    /// The report with this number, and all before it, are durable: forget them.
+    Ack {
+        /// Report number.
+        report: u64,
+    },
+}
+
+/// A fact that an agent must not lose: kept in its journal until acknowledged, repeated after a reconnection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The node's part of a step ended.
+    StepEnded {
+        /// Which job.
+        job: JobId,
+        /// Which step.
+        step: StepKind,
+        /// Generation.
+        generation: Generation,
+        /// Highest status of its tasks.
+        exit: ExitStatus,
+        /// Out-of-memory killer struck.
+        oom: bool,
+    },
+    /// The job could not be started here; nothing of it ran.
+    LaunchFailed {
+        /// Which job.
+        job: JobId,
+        /// Generation.
+        generation: Generation,
+        /// For people.
+        why: String,
+        /// The node's fault rather than the job's.
+        node_fault: bool,
+    },
+    /// Nothing of the job is left here.
+    Cleaned {
+        /// Which job.
+        job: JobId,
+        /// Generation.
+        generation: Generation,
+    },
+}
+
+/// Agent to controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// First message.
+    Hello {
+        /// The shared secret from the token file (until the mesh names nodes by key).
+        token: String,
+        /// The node.
+        hello: NodeHello,
+    },
+    /// A numbered fact, to be acknowledged once durable. Numbers rise by one within an agent's journal.
+    Report {
+        /// Number.
+        number: u64,
+        /// The fact.
+        report: Report,
+    },
+    /// Every few seconds.
+    Heartbeat {
+        /// Load average times 100.
+        load_x100: u32,
+        /// Free memory, MiB.
+        free_mib: u64,
+    },
+    /// Refusals: totals per job, and the newest single events (a bounded number).
+    Denials {
+        /// Totals since each job started here.
+        counts: Vec<(JobId, DenialCount)>,
+        /// Newest events.
+        events: Vec<Denial>,
+    },
+    /// The fence's condition changed.
+    Fence {
+        /// Condition.
+        state: crate::node::FenceState,
+        /// Why it is not what it could be.
+        note: String,
+    },
+}

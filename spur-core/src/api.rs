@@ -1,0 +1,406 @@
+//! The whole interface of the controller, whatever carries it (gRPC now, REST later): one request enum, one reply enum, one
+//! refusal. Fronts translate and decide nothing.
+
+use crate::denial::{Denial, DenialCount};
+use crate::id::{Gid, JobId, NodeName, StepId, StepKind, Uid};
+use crate::job::spec::{JobSpec, Payload};
+use crate::job::state::{ExitStatus, JobState, Reason};
+use crate::job::step::{StepShare, StepSpec, StepState};
+use crate::node::AdminState;
+use crate::partition::{Partition, PartitionState};
+use crate::time::{Millis, TimeLimit};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Who asks, as the kernel says (`SO_PEERCRED`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// User.
+    pub uid: Uid,
+    /// Group.
+    pub gid: Gid,
+    /// Process, on this host.
+    pub pid: u32,
+    /// Whether this user is an operator (root, or listed in the configuration).
+    pub operator: bool,
+}
+
+/// What a client may ask. The owner inside a [`JobSpec`] is overwritten by the controller; what a client puts there counts for
+/// nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Is anybody there?
+    Ping,
+    /// Queue a job. `payload` for batch jobs only.
+    Submit {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+        /// Script and environment.
+        payload: Option<Payload>,
+    },
+    /// Queue a job for `srun` and, once it is placed, grant its one step: answered when it runs or cannot.
+    Run {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+        /// Its step.
+        step: StepSpec,
+        /// Give up when it has not started within this many seconds (`--immediate`); `None` waits.
+        immediate: Option<u64>,
+    },
+    /// Wait until a job of one's own holds an allocation or has ended (`salloc`).
+    AwaitAllocation {
+        /// Which job.
+        job: JobId,
+    },
+    /// Grant a step in a running job of one's own.
+    Step {
+        /// Which job.
+        job: JobId,
+        /// What is asked for.
+        step: StepSpec,
+    },
+    /// A client gives its allocation back.
+    Finish {
+        /// Which job.
+        job: JobId,
+        /// Status to record.
+        exit: ExitStatus,
+    },
+    /// Wait until a job has ended (`sbatch --wait`).
+    AwaitEnd {
+        /// Which job.
+        job: JobId,
+    },
+    /// End jobs, or send them a signal. Jobs that are not the caller's are refused one by one.
+    Cancel {
+        /// Which.
+        filter: JobFilter,
+        /// Signal; `None` ends the job (TERM, then KILL).
+        signal: Option<u8>,
+        /// With a signal: the batch shell only (`--batch`).
+        batch_only: bool,
+        /// Only this step.
+        step: Option<StepKind>,
+    },
+    /// List jobs.
+    Jobs {
+        /// Which.
+        filter: JobFilter,
+    },
+    /// List nodes.
+    Nodes,
+    /// List partitions.
+    Partitions,
+    /// Refusals by the fence; one's own jobs', or everybody's for an operator.
+    Denials {
+        /// One job, or all that the caller may see.
+        job: Option<JobId>,
+        /// At most this many, newest last.
+        limit: u32,
+    },
+    /// The stored script of a batch job (owner or operator).
+    Script {
+        /// Which job.
+        job: JobId,
+    },
+    /// Hold jobs. An owner's hold is released by the owner, an operator's by an operator.
+    Hold {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Release jobs.
+    Release {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Put a job back into the queue.
+    Requeue {
+        /// Which.
+        job: JobId,
+    },
+    /// Change a job.
+    UpdateJob {
+        /// Which job.
+        job: JobId,
+        /// New limit.
+        time_limit: Option<TimeLimit>,
+        /// New name.
+        name: Option<String>,
+        /// New comment.
+        comment: Option<String>,
+        /// New partition.
+        partition: Option<String>,
+        /// New priority.
+        priority: Option<u32>,
+    },
+    /// Change nodes (operators).
+    UpdateNode {
+        /// Which.
+        nodes: Vec<NodeName>,
+        /// Wanted state.
+        admin: Option<AdminState>,
+        /// Reason; required to drain or down.
+        reason: Option<String>,
+    },
+    /// Change a partition (operators).
+    UpdatePartition {
+        /// Which.
+        name: String,
+        /// New state.
+        state: PartitionState,
+    },
+    /// Counters of the controller, for `sdiag` and benchmarks.
+    Stats,
+    /// Stop the controller cleanly (operators).
+    Shutdown,
+}
+
+/// Which jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFilter {
+    /// These; empty means all.
+    pub ids: Vec<JobId>,
+    /// Of these users; empty means all.
+    pub users: Vec<Uid>,
+    /// In these partitions.
+    pub partitions: Vec<String>,
+    /// With these names.
+    pub names: Vec<String>,
+    /// In these base states; empty means what the command shows by default (pending, running, completing).
+    pub states: Vec<JobState>,
+    /// All states, also ended ones that are still remembered.
+    pub all_states: bool,
+    /// With a part on these nodes.
+    pub nodes: Vec<NodeName>,
+    /// Of these accounts.
+    pub accounts: Vec<String>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// Alive.
+    Pong {
+        /// Cluster name.
+        cluster: String,
+        /// Version of the controller.
+        version: String,
+        /// Host of the controller.
+        host: String,
+        /// Since when it runs.
+        started: Millis,
+    },
+    /// Queued.
+    Submitted {
+        /// Its number.
+        job: JobId,
+    },
+    /// A step was granted.
+    Granted(Box<Grant>),
+    /// An allocation was made.
+    Allocated {
+        /// The job as it stands.
+        job: Box<JobView>,
+    },
+    /// A job ended.
+    Ended {
+        /// The job as it stands.
+        job: Box<JobView>,
+    },
+    /// Per job, what came of a request about several.
+    PerJob(Vec<(JobId, Option<Refusal>)>),
+    /// Jobs in order of id.
+    Jobs(Vec<Arc<JobView>>),
+    /// Nodes in order of name as registered.
+    Nodes(Vec<Arc<NodeView>>),
+    /// Partitions in configured order.
+    Partitions(Vec<Partition>),
+    /// Refusals.
+    Denials(Vec<Denial>),
+    /// A script.
+    Script(Vec<u8>),
+    /// Counters.
+    Stats(Stats),
+}
+
+/// What `srun` needs to reach the agents of its step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The step.
+    pub step: StepId,
+    /// The job as it stands.
+    pub job: JobView,
+    /// Per node of the step, in order.
+    pub nodes: Vec<GrantNode>,
+    /// CPUs per task.
+    pub cpus_per_task: u32,
+}
+
+/// One node of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantNode {
+    /// Name.
+    pub name: NodeName,
+    /// Where the agent listens: `unix:/path`.
+    pub address: String,
+    /// Global task ids that run there.
+    pub task_ids: Vec<u32>,
+    /// Signed by the controller for that node, step and user (see `spur_core::ticket`); opaque to the client.
+    pub ticket: Vec<u8>,
+}
+
+/// Why not. The kind decides the command's message and exit code; the text names the input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What kind.
+    pub kind: RefusalKind,
+    /// More for people; may be empty.
+    pub text: String,
+}
+
+/// Kinds of refusals; each has Slurm's message (`slurm_strerror`) where Slurm knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RefusalKind {
+    /// `Invalid job id specified`
+    InvalidJobId,
+    /// `Access/permission denied`
+    AccessDenied,
+    /// `Invalid partition name specified`
+    InvalidPartition,
+    /// `Invalid node name specified`
+    InvalidNode,
+    /// `Requested node configuration is not available`
+    NodeConfigUnavailable,
+    /// `Requested time limit is invalid (missing or exceeds some limit)`
+    InvalidTimeLimit,
+    /// `Required partition not available (inactive or drain)`
+    PartitionUnavailable,
+    /// `Invalid feature specification`
+    InvalidFeature,
+    /// `Node count specification invalid`
+    InvalidNodeCount,
+    /// `Requested nodes are busy`
+    NodesBusy,
+    /// `Job/step already completing or completed`
+    AlreadyDone,
+    /// `Job is pending execution`
+    JobPending,
+    /// `Job is no longer pending execution`
+    JobNotPending,
+    /// `Job has already finished`
+    JobFinished,
+    /// `Unable to allocate resources: ...`: the job ended while it waited.
+    JobEnded,
+    /// `Immediate execution impossible, insufficient resources available`
+    CannotStartImmediately,
+    /// The request makes no sense; the text says what.
+    Invalid,
+    /// The controller cannot make it durable (`Slurm` has no word): disk full or failing.
+    NotDurable,
+    /// The controller is overloaded: try again.
+    Busy,
+    /// A field cannot be changed in this state (`Job update not available right now` and the like).
+    UpdateUnavailable,
+}
+
+/// A job as queries show it: plain values, nothing to compute but text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Number.
+    pub id: JobId,
+    /// What was asked for.
+    pub spec: Arc<JobSpec>,
+    /// Base state.
+    pub state: JobState,
+    /// Ended, but not yet cleaned up everywhere.
+    pub completing: bool,
+    /// Why it waits or ended.
+    pub reason: Reason,
+    /// A sentence.
+    pub reason_text: String,
+    /// Priority.
+    pub priority: u32,
+    /// Times.
+    pub submitted: Millis,
+    /// May start from.
+    pub eligible: Millis,
+    /// Started.
+    pub started: Option<Millis>,
+    /// Ended, or will by its limit.
+    pub ended: Option<Millis>,
+    /// Allocation, by name, in node order; for ended jobs what it held.
+    pub nodes: Vec<crate::agent::order::AllocatedNode>,
+    /// Models of the granted GPUs per node (parallel to `nodes`), for `GRES=gpu:h200:4(IDX:2-5)`.
+    pub gpu_models: Vec<String>,
+    /// Steps.
+    pub steps: Vec<StepView>,
+    /// Exit status.
+    pub exit: ExitStatus,
+    /// Highest of its steps.
+    pub derived_exit: ExitStatus,
+    /// Requeues.
+    pub restarts: u32,
+    /// Refusals in all.
+    pub denials: DenialCount,
+}
+
+/// A step as queries show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepView {
+    /// Which.
+    pub kind: StepKind,
+    /// Name.
+    pub name: String,
+    /// State.
+    pub state: StepState,
+    /// Started.
+    pub started: Millis,
+    /// Ended.
+    pub ended: Option<Millis>,
+    /// Shares.
+    pub shares: Vec<StepShare>,
+    /// Highest status.
+    pub exit: ExitStatus,
+}
+
+/// A node as queries show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// The node.
+    pub node: crate::node::Node,
+    /// Partitions that it is in.
+    pub partitions: Vec<String>,
+    /// Jobs whose clean-up it still owes.
+    pub completing: bool,
+    /// Held back for a waiting job (`PLANNED`).
+    pub planned: bool,
+}
+
+/// Counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Since when the controller runs.
+    pub started: Millis,
+    /// Log entries written.
+    pub log_entries: u64,
+    /// Durable batches written.
+    pub log_batches: u64,
+    /// Planning passes.
+    pub passes: u64,
+    /// Microseconds that the last pass took.
+    pub last_pass_us: u64,
+    /// Longest pass in microseconds.
+    pub max_pass_us: u64,
+    /// Jobs started.
+    pub jobs_started: u64,
+    /// Jobs pending now.
+    pub pending: u64,
+    /// Jobs running now.
+    pub running: u64,
+    /// Events that `apply` ignored.
+    pub ignored: u64,
+    /// Resident memory of the controller in KiB.
+    pub rss_kib: u64,
+}

@@ -1,0 +1,1 @@
+//! The rules that must never break, stated over a [`crate::cluster::Cluster`].

@@ -1,0 +1,55 @@
+//! Every output of the cluster's state machine: what the shell must now do. Effects carry identities; the shell looks up the
+//! rest in the cluster. Each may be repeated safely.
+
+use crate::id::{Generation, JobId, NodeId, StepKind};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Tell the node that the job has this share there.
+    Assign {
+        /// Which node.
+        node: NodeId,
+        /// Which job.
+        job: JobId,
+    },
+    /// Tell the node to run its part of a step (with its script for `Batch`).
+    Launch {
+        /// Which node.
+        node: NodeId,
+        /// Which job.
+        job: JobId,
+        /// Which step.
+        step: StepKind,
+    },
+    /// Tell the node that the job must be gone: kill, clean, report.
+    Revoke {
+        /// Which node.
+        node: NodeId,
+        /// Which job.
+        job: JobId,
+        /// Placements up to this generation.
+        generation: Generation,
+    },
+    /// Somebody may wait for this job: its state changed.
+    Notify {
+        /// Which job.
+        job: JobId,
+    },
+    /// The job's payload is needed no more.
+    DropPayload {
+        /// Which job.
+        job: JobId,
+    },
+}
+
+/// What `apply` answers: never an error. An event that makes no sense in the present state is ignored, and says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// What to do, in order.
+    pub effects: Vec<Effect>,
+    /// Why the event was ignored, if it was.
+    pub ignored: Option<&'static str>,
+    /// Whether a planning pass is worth its time now (a job came, a device came free).
+    pub replan: bool,
+}

@@ -1,0 +1,226 @@
+//! Every input that changes the cluster's state. Persisted: variants and fields are only ever added (`#[serde(default)]`).
+
+use crate::denial::DenialCount;
+use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
+use crate::job::spec::JobSpec;
+use crate::job::state::{ExitStatus, Reason};
+use crate::job::step::StepShare;
+use crate::node::{AdminState, FenceState};
+use crate::partition::{Partition, PartitionState};
+use crate::resources::{Inventory, NodeShare};
+use crate::time::{Millis, TimeLimit};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What an agent says of its node when it connects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeHello {
+    /// Name.
+    pub name: NodeName,
+    /// Inventory.
+    pub inventory: Inventory,
+    /// Boot id; a new one means that nothing from before is alive.
+    pub boot_id: String,
+    /// When the machine booted.
+    pub boot_time: Millis,
+    /// When the agent started.
+    pub agent_start: Millis,
+    /// Fence condition.
+    pub fence: FenceState,
+    /// Why the fence is not what it could be.
+    pub fence_note: String,
+    /// Agent version.
+    pub version: String,
+    /// `uname` line.
+    pub os: String,
+    /// Host name.
+    pub hostname: String,
+    /// Where clients reach the agent.
+    pub address: String,
+    /// Jobs of which it still has anything (cgroup, processes, fence), with the generation it knows.
+    pub jobs: Vec<(JobId, Generation)>,
+}
+
+/// A decision or a fact. The log is a sequence of `(at, Event)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// Partitions and defaults, from the configuration.
+    Configured {
+        /// Cluster name.
+        cluster: String,
+        /// All partitions, in configured order.
+        partitions: Vec<Partition>,
+        /// Seconds that an ended job stays visible (Slurm's `MinJobAge`, 300).
+        min_job_age: u64,
+        /// Seconds without a sign of life after which a node is down (`SlurmdTimeout`, 300).
+        node_timeout: u64,
+    },
+    /// An agent connected.
+    NodeConnected(NodeHello),
+    /// An agent's stream ended.
+    NodeDisconnected {
+        /// Which node.
+        node: NodeId,
+    },
+    /// A node was silent for too long: its jobs fail or are requeued.
+    NodeLost {
+        /// Which node.
+        node: NodeId,
+    },
+    /// An operator, or the controller itself (`by` = 0), changed a node.
+    NodeUpdated {
+        /// Which node.
+        node: NodeId,
+        /// Wanted state.
+        admin: AdminState,
+        /// Reason; empty clears it.
+        reason: String,
+        /// Who.
+        by: Uid,
+    },
+    /// An operator changed a partition's state.
+    PartitionUpdated {
+        /// Name.
+        name: String,
+        /// New state.
+        state: PartitionState,
+    },
+    /// A job was admitted.
+    Submitted {
+        /// Its number.
+        job: JobId,
+        /// What was asked for, defaults filled in.
+        spec: Arc<JobSpec>,
+        /// Its starting priority; 0 if held.
+        priority: u32,
+    },
+    /// The planner's decision: these devices are this job's from now on.
+    Placed {
+        /// Which job.
+        job: JobId,
+        /// What it gets, in node order.
+        shares: Vec<NodeShare>,
+        /// Generation of this placement; higher than any before.
+        generation: Generation,
+    },
+    /// The planner says why jobs wait; only changes are logged.
+    Explained {
+        /// (job, reason, sentence).
+        reasons: Vec<(JobId, Reason, String)>,
+    },
+    /// A step was granted within a running job.
+    StepGranted {
+        /// Which job.
+        job: JobId,
+        /// Which step.
+        step: StepKind,
+        /// Name.
+        name: String,
+        /// Who.
+        uid: Uid,
+        /// Its shares.
+        shares: Vec<StepShare>,
+    },
+    /// A node reports that its part of a step ended.
+    StepEnded {
+        /// Which job.
+        job: JobId,
+        /// Which step.
+        step: StepKind,
+        /// Which node.
+        node: NodeId,
+        /// Generation of the placement that this report is about.
+        generation: Generation,
+        /// Highest status of the tasks there.
+        exit: ExitStatus,
+        /// The kernel's out-of-memory killer struck there.
+        oom: bool,
+    },
+    /// A node could not start the job: nothing of it ran there.
+    LaunchFailed {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeId,
+        /// Generation.
+        generation: Generation,
+        /// What went wrong, for people.
+        why: String,
+        /// The node is at fault (fence, disk, cgroups): it is drained. Otherwise the job is (bad directory, no such user).
+        node_fault: bool,
+    },
+    /// A node reports that nothing of the job is left there and no process holds its devices.
+    Cleaned {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeId,
+        /// Generation.
+        generation: Generation,
+    },
+    /// An owner or operator wants the job ended; or its client went away.
+    Cancelled {
+        /// Which job.
+        job: JobId,
+        /// Who.
+        by: Uid,
+    },
+    /// A client gave its allocation back (`salloc` ended, `srun` done).
+    Finished {
+        /// Which job.
+        job: JobId,
+        /// Status to record.
+        exit: ExitStatus,
+    },
+    /// A job reached its limit.
+    TimedOut {
+        /// Which job.
+        job: JobId,
+    },
+    /// A job was held; `by_admin` decides who may release it.
+    Held {
+        /// Which job.
+        job: JobId,
+        /// Held by an operator.
+        by_admin: bool,
+    },
+    /// A held job was released, or a launch failure forgiven.
+    Released {
+        /// Which job.
+        job: JobId,
+    },
+    /// A job goes back to the queue.
+    Requeued {
+        /// Which job.
+        job: JobId,
+    },
+    /// A job's attributes were changed.
+    JobUpdated {
+        /// Which job.
+        job: JobId,
+        /// New limit.
+        time_limit: Option<TimeLimit>,
+        /// New name.
+        name: Option<String>,
+        /// New comment.
+        comment: Option<String>,
+        /// New partition.
+        partition: Option<String>,
+        /// New priority (operators only).
+        priority: Option<u32>,
+    },
+    /// Totals of refusals on a node.
+    Denials {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeId,
+        /// Totals since the job started there.
+        count: DenialCount,
+    },
+    /// Ended jobs that are older than the minimum age are forgotten.
+    Purged {
+        /// Which jobs.
+        jobs: Vec<JobId>,
+    },
+}

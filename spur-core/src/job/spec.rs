@@ -1,0 +1,133 @@
+//! What a user asks for, as the controller logs it: options resolved, defaults filled in by admission.
+//!
+//! The script and the environment of a batch job are not here: they are a [`Payload`], stored beside the log and handed to
+//! the agent once, so that a hundred thousand pending jobs cost little memory.
+
+use crate::id::{Gid, Uid};
+use crate::resources::{GpuCount, MemoryRequest};
+use crate::time::{Millis, TimeLimit};
+use serde::{Deserialize, Serialize};
+
+/// How the job came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum JobKind {
+    /// `sbatch`: a script, run on the first node.
+    Batch,
+    /// `srun` outside an allocation: ends with its one step.
+    Run,
+    /// `salloc`: ends when its client gives it back.
+    Alloc,
+}
+
+/// Who submitted: from the kernel (`SO_PEERCRED`) and the controller's own user database, never from the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// User id.
+    pub uid: Uid,
+    /// Primary group id.
+    pub gid: Gid,
+    /// Supplementary groups.
+    pub groups: Vec<Gid>,
+    /// Login name (the number as text if the user database has none).
+    pub user: String,
+    /// Name of the primary group (the number as text if unknown).
+    pub group: String,
+    /// Home directory; `/` if unknown.
+    pub home: String,
+    /// Login shell; `/bin/sh` if unknown.
+    pub shell: String,
+}
+
+/// A request for resources and for how to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// How it came to be.
+    pub kind: JobKind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// `-J`.
+    pub name: String,
+    /// `-A`, empty if none.
+    pub account: String,
+    /// Partition; after admission never empty.
+    pub partition: String,
+    /// `--qos`, empty if none.
+    pub qos: String,
+    /// `--comment`, empty if none.
+    pub comment: String,
+    /// `-N`: least number of nodes; at least 1 after admission.
+    pub nodes_min: u32,
+    /// `-N`: greatest number of nodes; at least `nodes_min`.
+    pub nodes_max: u32,
+    /// Whether `-N` was given.
+    pub nodes_set: bool,
+    /// `-n`: tasks; at least 1 after admission.
+    pub tasks: u32,
+    /// Whether `-n` was given.
+    pub tasks_set: bool,
+    /// `--ntasks-per-node`, 0 if not given.
+    pub tasks_per_node: u32,
+    /// `-c`: CPUs per task; at least 1.
+    pub cpus_per_task: u32,
+    /// Whether `-c` was given.
+    pub cpus_per_task_set: bool,
+    /// Memory.
+    pub memory: MemoryRequest,
+    /// `--gres=gpu:…` or `--gpus-per-node`: GPUs on every node.
+    pub gpus_per_node: Option<GpuCount>,
+    /// `--gpus`: GPUs in all.
+    pub gpus_total: Option<GpuCount>,
+    /// `--gpus-per-task`.
+    pub gpus_per_task: Option<GpuCount>,
+    /// `-w`: the job must get all of these.
+    pub nodelist: Vec<String>,
+    /// `-x`: the job gets none of these.
+    pub exclude: Vec<String>,
+    /// `-C`, as written; empty if none.
+    pub constraint: String,
+    /// `--exclusive`: whole nodes.
+    pub exclusive: bool,
+    /// `-t`; `None` until admission fills in the partition's default.
+    pub time_limit: Option<TimeLimit>,
+    /// `--begin`: not before.
+    pub begin: Option<Millis>,
+    /// `-H`: submitted held.
+    pub hold: bool,
+    /// `--nice`, subtracted from the priority.
+    pub nice: i32,
+    /// `--requeue`: may be started again after a node failure.
+    pub requeue: bool,
+    /// `-D`: working directory.
+    pub work_dir: String,
+    /// `-i` as written, empty for the default.
+    pub stdin: String,
+    /// `-o` as written, empty for the default.
+    pub stdout: String,
+    /// `-e` as written, empty for "as stdout".
+    pub stderr: String,
+    /// Append to output files (`--open-mode=append`).
+    pub append: bool,
+    /// `--export`, as written; empty for the default (ALL).
+    pub export: String,
+    /// The command as `scontrol show job` shows it: script path, or `(null)`-like empty for `--wrap`.
+    pub command: String,
+    /// Host where it was submitted.
+    pub submit_host: String,
+    /// Session id of the submitting process, as Slurm's `AllocNode:Sid`.
+    pub submit_sid: u32,
+}
+
+/// What is stored beside a batch job's submission and travels to the agent that runs its script.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    /// The script's bytes, with its interpreter line.
+    pub script: Vec<u8>,
+    /// Arguments for the script.
+    pub args: Vec<String>,
+    /// The submitter's environment as `NAME=VALUE` entries, already cut down by `--export`.
+    pub env: Vec<String>,
+    /// The submitter's umask.
+    pub umask: u32,
+    /// Soft resource limits to propagate: (`RLIMIT_*` number, value).
+    pub rlimits: Vec<(u32, u64)>,
+}

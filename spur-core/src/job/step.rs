@@ -1,0 +1,68 @@
+//! Steps: what runs inside an allocation.
+
+use crate::id::{NodeId, StepKind, Uid};
+use crate::job::state::ExitStatus;
+use crate::resources::NodeShare;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a step is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StepState {
+    /// Ordered or running.
+    Running,
+    /// Every node reported its end.
+    Ended,
+}
+
+/// A step's part on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepShare {
+    /// Resources on that node, a subset of the job's share; `tasks` is the number of tasks here.
+    pub share: NodeShare,
+    /// Global task ids (`SLURM_PROCID`) that run there, in local order.
+    pub task_ids: Vec<u32>,
+}
+
+/// What a client asks for when it starts a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepSpec {
+    /// Name (basename of the command).
+    pub name: String,
+    /// `-n`; 0 means: as the job.
+    pub tasks: u32,
+    /// `-N`; 0 means: as the job.
+    pub nodes: u32,
+    /// `-c`; 0 means: as the job.
+    pub cpus_per_task: u32,
+    /// `--ntasks-per-node`; 0 if not given.
+    pub tasks_per_node: u32,
+    /// GPUs per node for this step; `None` means: all of the job's.
+    pub gpus_per_node: Option<crate::resources::GpuCount>,
+    /// GPUs per task for this step.
+    pub gpus_per_task: Option<crate::resources::GpuCount>,
+    /// `-w` within the allocation.
+    pub nodelist: Vec<String>,
+}
+
+/// A step as the controller keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which.
+    pub kind: StepKind,
+    /// Name.
+    pub name: String,
+    /// Who started it.
+    pub uid: Uid,
+    /// State.
+    pub state: StepState,
+    /// When it was ordered.
+    pub started: Millis,
+    /// When its last node reported.
+    pub ended: Option<Millis>,
+    /// Its part on each node, in node order of the allocation.
+    pub shares: Vec<StepShare>,
+    /// Nodes that have reported, with the highest status of their tasks.
+    pub reported: BTreeMap<NodeId, ExitStatus>,
+}

@@ -1,0 +1,21 @@
+//! The whole of spur's thinking, and nothing else.
+//!
+//! Here live the types, Slurm's grammars, the cluster state machine, the planner and the node reconciler.
+//! Never here: I/O, a clock, randomness, threads, async, `unsafe`. Time enters as a [`time::Millis`] argument.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod api;
+pub mod check;
+pub mod cluster;
+pub mod denial;
+pub mod effect;
+pub mod event;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod partition;
+pub mod plan;
+pub mod resources;
+pub mod slurm;
+pub mod time;

@@ -1,0 +1,85 @@
+//! A node as the controller sees it.
+
+use crate::id::{Generation, JobId, NodeId, NodeName};
+use crate::resources::{IdSet, Inventory};
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+
+/// How well a node can keep jobs to their devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FenceState {
+    /// No proven fence: takes no job.
+    Unfenced,
+    /// The device program is attached and its canary was refused.
+    Fenced,
+    /// The LSM guard is active as well.
+    Guarded,
+}
+
+/// What an operator or the controller wants of a node, apart from whether it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AdminState {
+    /// Takes jobs.
+    Up,
+    /// Finishes what it runs, takes no new job.
+    Drain,
+    /// Takes no job; running ones are ended.
+    Down,
+}
+
+/// A node: its inventory, condition and use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Dense id.
+    pub id: NodeId,
+    /// Name.
+    pub name: NodeName,
+    /// What it offers.
+    pub inventory: Inventory,
+    /// Wanted state.
+    pub admin: AdminState,
+    /// Why it is drained or down; empty otherwise.
+    pub reason: String,
+    /// Who set the reason (uid) and when.
+    pub reason_by: Option<(crate::id::Uid, Millis)>,
+    /// Whether an agent's stream is open (false after a restart until it connects).
+    pub connected: bool,
+    /// When the agent was last heard of.
+    pub last_seen: Millis,
+    /// Boot id of the machine: a change means that nothing of before runs any more.
+    pub boot_id: String,
+    /// When the machine booted.
+    pub boot_time: Millis,
+    /// When the agent started.
+    pub agent_start: Millis,
+    /// Fence condition and, when it is unfenced, the reason.
+    pub fence: FenceState,
+    /// Why the fence is not what it could be; empty if all is well.
+    pub fence_note: String,
+    /// Version of the agent.
+    pub version: String,
+    /// Operating system line (`Linux 6.18…`), as `uname` gives it.
+    pub os: String,
+    /// Host name of the machine.
+    pub hostname: String,
+    /// Where clients reach the agent: `unix:/path` (later: a mesh address).
+    pub address: String,
+    /// Load average of the last minute times 100, and free memory in MiB, as last reported.
+    pub load_x100: u32,
+    /// Free memory in MiB, as last reported.
+    pub free_mib: u64,
+    /// CPUs held by jobs.
+    pub cpus_used: IdSet,
+    /// Memory held by jobs, MiB.
+    pub memory_used: u64,
+    /// GPUs held by jobs.
+    pub gpus_used: IdSet,
+    /// GPUs that must not be granted (sick, or still held by a leftover).
+    pub gpus_sick: IdSet,
+    /// Jobs that hold something here.
+    pub jobs: std::collections::BTreeSet<JobId>,
+    /// Last generation that was decided for this node.
+    pub generation: Generation,
+    /// Last time that a job ended or started here.
+    pub last_busy: Millis,
+}

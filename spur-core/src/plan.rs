@@ -1,0 +1,48 @@
+//! The planner: proposes placements, changes nothing. Its answer is logged before it counts.
+
+use crate::cluster::Cluster;
+use crate::id::JobId;
+use crate::job::state::Reason;
+use crate::resources::NodeShare;
+use crate::time::Millis;
+
+/// How much one pass may do; a bound on work, not on time, so that it is the same on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most jobs looked at.
+    pub jobs: u32,
+    /// Most placements made.
+    pub placements: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { jobs: 100_000, placements: 10_000 }
+    }
+}
+
+/// A proposal: these devices for this job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Which job.
+    pub job: JobId,
+    /// What it gets, in node order.
+    pub shares: Vec<NodeShare>,
+}
+
+/// What one pass found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Jobs to start now.
+    pub placements: Vec<Placement>,
+    /// Why the others wait; only where it differs from what the job says already.
+    pub reasons: Vec<(JobId, Reason, String)>,
+    /// Whether the budget ended the pass early.
+    pub cut_short: bool,
+}
+
+/// Proposes placements for pending jobs.
+pub fn plan(cluster: &Cluster, at: Millis, budget: Budget) -> Plan {
+    let (_, _, _) = (cluster, at, budget);
+    Plan::default()
+}

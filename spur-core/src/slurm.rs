@@ -1,0 +1,1 @@
+//! Slurm's grammars: each parses and displays, and the two are inverse.

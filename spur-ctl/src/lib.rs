@@ -1,0 +1,1 @@
+//! The controller and every command, one binary spur with many names.
