@@ -1,4 +1,5 @@
 //! The node agent's pure half: what a node was told, what it observes, and the ordered actions between the two.
 
+pub mod desired;
 pub mod order;
 pub mod reconcile;

@@ -51,7 +51,9 @@ pub struct NodeName(String);
 
 /// A string that cannot name a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid node name {0:?}: use letters, digits, '-', '_' and '.', starting with a letter or digit")]
+#[error(
+    "invalid node name {0:?}: use letters, digits, '-', '_' and '.', starting with a letter or digit"
+)]
 pub struct BadNodeName(pub String);
 
 impl NodeName {
@@ -60,7 +62,11 @@ impl NodeName {
         let name = name.into();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-        if starts && name.len() <= 64 && name.chars().all(legal) { Ok(Self(name)) } else { Err(BadNodeName(name)) }
+        if starts && name.len() <= 64 && name.chars().all(legal) {
+            Ok(Self(name))
+        } else {
+            Err(BadNodeName(name))
+        }
     }
 
     /// The name itself.

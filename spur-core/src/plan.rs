@@ -17,7 +17,10 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { jobs: 100_000, placements: 10_000 }
+        Self {
+            jobs: 100_000,
+            placements: 10_000,
+        }
     }
 }
 

@@ -51,7 +51,9 @@ impl IdSet {
 
     /// Whether the id is in the set.
     pub fn contains(&self, id: u32) -> bool {
-        self.words.get((id / 64) as usize).is_some_and(|w| w & (1 << (id % 64)) != 0)
+        self.words
+            .get((id / 64) as usize)
+            .is_some_and(|w| w & (1 << (id % 64)) != 0)
     }
 
     /// How many ids.
@@ -67,7 +69,9 @@ impl IdSet {
     /// The ids in rising order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().zip(0u32..).flat_map(|(word, at)| {
-            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| at * 64 + bit)
+            (0..64)
+                .filter(move |bit| word & (1 << bit) != 0)
+                .map(move |bit| at * 64 + bit)
         })
     }
 
@@ -126,7 +130,11 @@ impl fmt::Display for IdSet {
             while ids.next_if_eq(&(last + 1)).is_some() {
                 last += 1;
             }
-            if last == first { write!(f, "{separator}{first}")? } else { write!(f, "{separator}{first}-{last}")? }
+            if last == first {
+                write!(f, "{separator}{first}")?
+            } else {
+                write!(f, "{separator}{first}-{last}")?
+            }
             separator = ",";
         }
         Ok(())

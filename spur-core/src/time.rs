@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// A moment: milliseconds since the Unix epoch, UTC. The core never reads a clock; shells pass this in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 

@@ -68,6 +68,13 @@ pub struct JobOrder {
     pub restarts: u32,
 }
 
+impl JobOrder {
+    /// The addressee's part of the allocation; `None` if `index` is outside `nodes`, which no sound controller sends.
+    pub fn here(&self) -> Option<&AllocatedNode> {
+        self.nodes.get(self.index as usize)
+    }
+}
+
 /// "Run your part of this step": follows a [`JobOrder`] of the same generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOrder {

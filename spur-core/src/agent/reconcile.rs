@@ -1,22 +1,17 @@
 //! `reconcile(desired, observed) -> actions`: what a node must do to become what it was told to be.
+//!
+//! ```text
+//!  (nothing) --Prepare--> Ready --Kill--> Ending --last process and holder gone--> Gone --Clean--> (nothing)
+//! ```
+//! The shell carries the actions out in order, records their outcome in [`Observed`] (and, once `Cleaned` is in its journal,
+//! calls [`Desired::cleaned`]), and asks again whenever a message or an event changed either side.
 
+pub use super::desired::{Absorbed, Desired, Refused, WhyRefused};
 use super::order::{JobOrder, StepOrder};
 use crate::id::{Generation, JobId, StepKind};
+use crate::resources::NodeShare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What the controller wants of this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Desired {
-    /// Whether a controller has spoken since this agent started. Until then nothing is ended or forgotten.
-    pub synced: bool,
-    /// Jobs to hold.
-    pub jobs: BTreeMap<JobId, Arc<JobOrder>>,
-    /// Steps to run.
-    pub steps: BTreeMap<(JobId, StepKind), Arc<StepOrder>>,
-    /// Jobs to end, with the highest generation meant.
-    pub revoked: BTreeMap<JobId, Generation>,
-}
 
 /// A job as it stands on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +40,9 @@ pub enum StepPhase {
 pub struct Observed {
     /// Jobs, with the generation that they were set up for.
     pub jobs: BTreeMap<JobId, (Generation, JobPhase)>,
-    /// Steps.
+    /// What those jobs hold here, from the journal. A job that is missing here counts as holding everything.
+    pub shares: BTreeMap<JobId, NodeShare>,
+    /// Steps. An ended step stays until its report is acknowledged (a `Welcome` may still name it) or its job is cleaned.
     pub steps: BTreeMap<(JobId, StepKind), StepPhase>,
     /// Jobs whose set-up failed (already reported), with the generation: not tried again.
     pub failed: BTreeMap<JobId, Generation>,
@@ -65,7 +62,7 @@ pub enum Action {
         /// Which job.
         job: JobId,
     },
-    /// Remove cgroup, fence and records once nothing is left, then report `Cleaned`.
+    /// Remove cgroup, fence and records (the job's entries in `jobs`, `shares` and `steps`), then report `Cleaned`.
     Clean {
         /// Which job.
         job: JobId,
@@ -84,6 +81,119 @@ pub enum Action {
 /// Orders what to do next. Pure and idempotent: with nothing changed between, a second call after the actions were carried out
 /// gives nothing.
 pub fn reconcile(desired: &Desired, observed: &Observed) -> Vec<Action> {
-    let (_, _) = (desired, observed);
-    Vec::new()
+    if !desired.synced {
+        return Vec::new();
+    }
+    let mut actions = ends(desired, observed);
+    actions.extend(preparations(desired, observed));
+    actions.extend(launches(desired, observed));
+    actions
+}
+
+/// Whether the job is wanted with exactly this generation and may be here.
+fn wanted(desired: &Desired, observed: &Observed, job: JobId, generation: Generation) -> bool {
+    let never = |last: Option<&Generation>| last.is_some_and(|last| *last >= generation);
+    desired
+        .jobs
+        .get(&job)
+        .is_some_and(|order| order.generation == generation)
+        && !never(desired.revoked.get(&job))
+        && !never(desired.ended.get(&job))
+        && !never(observed.failed.get(&job))
+}
+
+/// What must go: also what was not wanted with this generation, and what began to end already.
+fn ends(desired: &Desired, observed: &Observed) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (&job, &(generation, phase)) in &observed.jobs {
+        let meant = desired.revoked.get(&job).copied().unwrap_or(generation);
+        match phase {
+            JobPhase::Ready if wanted(desired, observed, job, generation) => {}
+            JobPhase::Ready => actions.push(Action::Kill { job }),
+            JobPhase::Ending => {}
+            JobPhase::Gone => {
+                actions.push(Action::Clean {
+                    job,
+                    generation: generation.max(meant),
+                });
+            }
+        }
+    }
+    for (&job, &generation) in &desired.revoked {
+        if observed
+            .jobs
+            .get(&job)
+            .is_none_or(|(held, _)| *held > generation)
+        {
+            actions.push(Action::ReportCleaned { job, generation });
+        }
+    }
+    actions
+}
+
+/// Jobs to set up, oldest placement first. One that would share a CPU or a GPU with anything still here waits: the controller
+/// never orders that, and if it did, the device's holder would win.
+fn preparations(desired: &Desired, observed: &Observed) -> Vec<Action> {
+    let mut fresh: Vec<&Arc<JobOrder>> = desired
+        .jobs
+        .values()
+        .filter(|order| !observed.jobs.contains_key(&order.job))
+        .filter(|order| wanted(desired, observed, order.job, order.generation))
+        .collect();
+    if fresh.is_empty() {
+        return Vec::new();
+    }
+    let Some(mut taken) = holders(desired, observed) else {
+        return Vec::new();
+    };
+    fresh.sort_by_key(|order| (order.generation, order.job));
+    let mut actions = Vec::new();
+    for order in fresh {
+        let Some(here) = order.here() else { continue };
+        if taken.iter().any(|held| collide(held, &here.share)) {
+            continue;
+        }
+        taken.push(&here.share);
+        actions.push(Action::Prepare(Arc::clone(order)));
+    }
+    actions
+}
+
+/// The shares of all jobs that are not gone; `None` if one of them is unknown.
+fn holders<'a>(desired: &'a Desired, observed: &'a Observed) -> Option<Vec<&'a NodeShare>> {
+    let here = observed
+        .jobs
+        .iter()
+        .filter(|(_, (_, phase))| *phase != JobPhase::Gone);
+    here.map(|(job, (generation, _))| {
+        observed.shares.get(job).or_else(|| {
+            let order = desired
+                .jobs
+                .get(job)
+                .filter(|order| order.generation == *generation)?;
+            Some(&order.here()?.share)
+        })
+    })
+    .collect()
+}
+
+fn collide(a: &NodeShare, b: &NodeShare) -> bool {
+    a.gpus.intersects(&b.gpus) || a.cpus.intersects(&b.cpus)
+}
+
+/// Steps to start: only in jobs that are set up with the step's own generation, and only once.
+fn launches(desired: &Desired, observed: &Observed) -> Vec<Action> {
+    let ready = |order: &StepOrder| {
+        observed.jobs.get(&order.job) == Some(&(order.generation, JobPhase::Ready))
+            && wanted(desired, observed, order.job, order.generation)
+    };
+    desired
+        .steps
+        .iter()
+        .filter(|(at, order)| !observed.steps.contains_key(at) && ready(order))
+        .map(|(_, order)| match order.batch {
+            Some(_) => Action::Launch(Arc::clone(order)),
+            None => Action::Expect(Arc::clone(order)),
+        })
+        .collect()
 }
