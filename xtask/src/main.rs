@@ -1,3 +1,81 @@
-//! Entry point.
+//! Every development task of this workspace. CI is one call of it; a person runs the same verbs.
 
-fn main() {}
+mod bench;
+mod demo;
+mod lint;
+mod setup;
+mod sh;
+mod suite;
+mod tidy;
+mod vm;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of spur")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what this machine lacks (as root), or print the one line that does.
+    Setup,
+    /// Start a cluster here, run fenced jobs, show who may open what; leave nothing behind.
+    Demo,
+    /// Run every test that this machine can run; say what it could not and why.
+    Test {
+        /// Leave the virtual machine out.
+        #[arg(long)]
+        no_vm: bool,
+    },
+    /// Check the rules of the workspace that no compiler checks.
+    Tidy,
+    /// Formatting, clippy, dependencies.
+    Lint,
+    /// What CI runs: lint, then test. Never writes to the tree.
+    Ci,
+    /// Boot a Debian kernel in QEMU and run the guest tests, or one command.
+    Vm(vm::Args),
+    /// Run the guest tests on every kernel that spur supports.
+    AllKernels,
+    /// Measure, and print ratios.
+    Bench(bench::Args),
+    /// Run the simulator over a range of seeds.
+    Sim {
+        /// `A..B`, B excluded.
+        #[arg(long, default_value = "0..200")]
+        seeds: String,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Setup => setup::run(),
+        Task::Demo => demo::run(),
+        Task::Test { no_vm } => suite::run(no_vm),
+        Task::Tidy => tidy::run(),
+        Task::Lint => lint::run(),
+        Task::Ci => {
+            lint::run()?;
+            suite::run(false)
+        }
+        Task::Vm(args) => vm::run(&args),
+        Task::AllKernels => vm::all(),
+        Task::Bench(args) => bench::run(&args),
+        Task::Sim { seeds } => lint::sim(&seeds),
+    }
+}

@@ -1,0 +1,3 @@
+pub(crate) fn run() -> anyhow::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! What a fresh Debian or Ubuntu machine lacks: installed when we are root, otherwise named in one line to run.
+
+use crate::sh;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Something that the build, the tests or the demo need.
+struct Need {
+    /// Debian's package.
+    package: &'static str,
+    /// What it is for.
+    why: &'static str,
+    /// How to see that it is here.
+    probe: Probe,
+}
+
+enum Probe {
+    /// A program on the path.
+    Program(&'static str),
+    /// A file.
+    File(&'static str),
+}
+
+impl Probe {
+    fn found(&self) -> bool {
+        match self {
+            Self::Program(name) => sh::has(name),
+            Self::File(path) => Path::new(path).exists(),
+        }
+    }
+}
+
+const fn program(package: &'static str, name: &'static str, why: &'static str) -> Need {
+    Need {
+        package,
+        why,
+        probe: Probe::Program(name),
+    }
+}
+
+const fn file(package: &'static str, path: &'static str, why: &'static str) -> Need {
+    Need {
+        package,
+        why,
+        probe: Probe::File(path),
+    }
+}
+
+/// Needed to build at all.
+const BUILD: &[Need] = &[
+    program("clang", "clang", "compiles the BPF programs"),
+    program("gcc", "gcc", "links, and builds bundled C libraries"),
+    program("make", "make", "builds libbpf"),
+    program("pkg-config", "pkg-config", "finds libelf"),
+    file("libc6-dev", "/usr/include/stdio.h", "C headers"),
+    file(
+        "libelf-dev",
+        "/usr/include/libelf.h",
+        "libbpf reads ELF files",
+    ),
+    file(
+        "zlib1g-dev",
+        "/usr/include/zlib.h",
+        "libelf reads compressed sections",
+    ),
+];
+
+/// Needed by the tests in a virtual machine only.
+const MACHINE: &[Need] = &[
+    program(
+        "qemu-system-x86",
+        "qemu-system-x86_64",
+        "boots real kernels",
+    ),
+    program("binutils", "strip", "keeps the guest's file system small"),
+    program("xz-utils", "xz", "unpacks kernel modules"),
+    program("iproute2", "ip", "brings up the guest's loopback"),
+];
+
+/// Installs what is missing, or says how.
+pub(crate) fn run() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        println!("setup: everything is here");
+        return Ok(());
+    }
+    for need in &missing {
+        println!("setup: {} is missing: {}", need.package, need.why);
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    if !Path::new("/etc/debian_version").exists() {
+        bail!(
+            "install these with your system's package manager: {}",
+            packages.join(" ")
+        );
+    }
+    if !sh::is_root() {
+        bail!(
+            "run this, then try again: sudo apt-get install -y {}",
+            packages.join(" ")
+        );
+    }
+    install(&packages)
+}
+
+/// For `test` and `demo`: as `run`, but what only the virtual machine needs is no reason to stop.
+pub(crate) fn for_build() -> Result<()> {
+    let Err(error) = run() else { return Ok(()) };
+    if BUILD.iter().all(|need| need.probe.found()) {
+        println!("setup: {error:#}");
+        return Ok(());
+    }
+    Err(error)
+}
+
+/// Why no virtual machine can be booted here, if so.
+pub(crate) fn no_machine() -> Option<String> {
+    let missing: Vec<&str> = MACHINE
+        .iter()
+        .filter(|need| !need.probe.found())
+        .map(|need| need.package)
+        .collect();
+    if !missing.is_empty() {
+        return Some(format!("not installed: {}", missing.join(" ")));
+    }
+    if !sh::has("apt-get") {
+        return Some("no apt-get to fetch Debian's kernels with".into());
+    }
+    (!cfg!(target_arch = "x86_64")).then(|| "virtual machines are built for x86-64 only".into())
+}
+
+fn missing() -> Vec<&'static Need> {
+    BUILD
+        .iter()
+        .chain(MACHINE)
+        .filter(|need| !need.probe.found())
+        .collect()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+        sh::run(&mut command)
+    };
+    let mut install = vec!["-q", "install", "-y", "--no-install-recommends"];
+    install.extend(packages);
+    // The lists of a fresh machine are empty; those of an old one may still do.
+    if apt(&install).is_err() {
+        apt(&["-q", "update"]).context("refreshing package lists")?;
+        apt(&install).context("installing packages")?;
+    }
+    Ok(())
+}
