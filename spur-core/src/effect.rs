@@ -2,6 +2,7 @@
 //! rest in the cluster. Each may be repeated safely.
 
 use crate::id::{Generation, JobId, NodeId, StepKind};
+use std::collections::BTreeSet;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,4 +53,8 @@ pub struct Effects {
     pub ignored: Option<&'static str>,
     /// Whether a planning pass is worth its time now (a job came, a device came free).
     pub replan: bool,
+    /// Jobs whose state changed or that were forgotten: their published rows are stale.
+    pub touched_jobs: BTreeSet<JobId>,
+    /// Nodes whose state changed: their published rows are stale.
+    pub touched_nodes: BTreeSet<NodeId>,
 }

@@ -94,7 +94,8 @@ pub enum Event {
         /// Its starting priority; 0 if held.
         priority: u32,
     },
-    /// The planner's decision: these devices are this job's from now on.
+    /// The planner's decision: these devices are this job's from now on. For a batch job this alone also grants the batch
+    /// step on the first node ([`StepKind::Batch`] never appears in a [`Event::StepGranted`]).
     Placed {
         /// Which job.
         job: JobId,
@@ -120,6 +121,9 @@ pub enum Event {
         uid: Uid,
         /// Its shares.
         shares: Vec<StepShare>,
+        /// `-c` of the step; 0 means: as the job.
+        #[serde(default)]
+        cpus_per_task: u32,
     },
     /// A node reports that its part of a step ended.
     StepEnded {
@@ -217,6 +221,15 @@ pub enum Event {
         node: NodeId,
         /// Totals since the job started there.
         count: DenialCount,
+    },
+    /// A node's fence changed its condition while its agent was connected.
+    FenceChanged {
+        /// Which node.
+        node: NodeId,
+        /// New condition.
+        fence: FenceState,
+        /// Why it is not what it could be; empty if all is well.
+        note: String,
     },
     /// Ended jobs that are older than the minimum age are forgotten.
     Purged {

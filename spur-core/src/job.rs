@@ -14,6 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use step::Step;
 
+/// A share of a placement that has ended, not yet clean on its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// Generation of the placement.
+    pub generation: Generation,
+    /// What is still held.
+    pub share: NodeShare,
+}
+
 /// A job as the controller keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -37,7 +46,7 @@ pub struct Job {
     pub started: Option<Millis>,
     /// When it ended, or must end by its limit, if either is known.
     pub ended: Option<Millis>,
-    /// What it holds; empty while pending and after cleaning.
+    /// What it holds while it runs; moves to `leftovers` when it ends.
     pub allocation: Vec<NodeShare>,
     /// What it held when it last ran, for views after its end.
     pub last_nodes: Vec<NodeShare>,
@@ -59,4 +68,7 @@ pub struct Job {
     pub denials: BTreeMap<NodeId, crate::denial::DenialCount>,
     /// Nodes where it failed to launch; not tried again for this job.
     pub avoid: BTreeSet<NodeId>,
+    /// What placements that have ended still hold, until the node reports that it is clean. Its keys are `uncleaned`.
+    #[serde(default)]
+    pub leftovers: BTreeMap<NodeId, Leftover>,
 }

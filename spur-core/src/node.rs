@@ -82,4 +82,10 @@ pub struct Node {
     pub generation: Generation,
     /// Last time that a job ended or started here.
     pub last_busy: Millis,
+    /// Silent for longer than the cluster's `node_timeout`: its jobs were given up.
+    #[serde(default)]
+    pub lost: bool,
+    /// An inventory that does not cover what jobs hold here; adopted once they hold nothing.
+    #[serde(default)]
+    pub next_inventory: Option<Inventory>,
 }

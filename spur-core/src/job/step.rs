@@ -65,4 +65,10 @@ pub struct Step {
     pub shares: Vec<StepShare>,
     /// Nodes that have reported, with the highest status of their tasks.
     pub reported: BTreeMap<NodeId, ExitStatus>,
+    /// CPUs per task.
+    #[serde(default)]
+    pub cpus_per_task: u32,
+    /// The kernel's out-of-memory killer struck on some node.
+    #[serde(default)]
+    pub oom: bool,
 }
