@@ -1,0 +1,39 @@
+//! The agent's stream.
+
+use spur_core::agent::order::{BatchOrder, FromAgent, JobOrder, Report, StepOrder, ToAgent};
+use spur_core::event::NodeHello;
+
+record!(NodeHello = NodeHello {
+    req name, req inventory, req boot_id, req boot_time, req agent_start, req fence, req fence_note, req version, req os,
+    req hostname, req address, rep jobs,
+});
+record!(JobOrder = JobOrder {
+    req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, rep nodes, req index,
+    req tasks, req cpus_per_task, req cpus_per_task_set, req tasks_set, req tasks_per_node, opt mem_per_cpu,
+    opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts,
+});
+record!(BatchOrder = BatchOrder { req payload, req stdin, req stdout, req stderr, req append });
+record!(StepOrder = StepOrder {
+    req job, req step, req generation, rep nodes, req index, req share, rep task_ids, req tasks, req cpus_per_task,
+    opt batch,
+});
+variants!(ToAgent = ControllerMessage in controller_message {
+    rec Welcome { req node, req generation, rep jobs, rep steps };
+    rec Revoke { req job, req generation };
+    rec Signal { req job, opt step, req signal };
+    rec Ack { req report };
+    one Assign;
+    one Launch;
+});
+variants!(Report = AgentReport in agent_report {
+    rec StepEnded { req job, req step, req generation, req exit, req oom };
+    rec LaunchFailed { req job, req generation, req why, req node_fault };
+    rec Cleaned { req job, req generation };
+});
+variants!(FromAgent = AgentMessage in agent_message {
+    rec Hello { req token, req hello };
+    rec Report { req number, req report };
+    rec Heartbeat { req load_x100, req free_mib };
+    rec Denials { rep counts, rep events };
+    rec Fence { req state, req note };
+});

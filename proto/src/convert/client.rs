@@ -1,0 +1,201 @@
+//! What commands ask and what they are told.
+
+use super::{BadMessage, Wire, optional, required};
+use crate::wire;
+use spur_core::api::{
+    Grant, GrantNode, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Request, Stats,
+    StepView,
+};
+use spur_core::id::JobId;
+use spur_core::job::spec::{JobKind, JobSpec};
+use spur_core::job::state::{JobState, Reason};
+use spur_core::job::step::{StepSpec, StepState};
+use spur_core::node::{AdminState, Node};
+use spur_core::partition::{Partition, PartitionState};
+
+choice!(JobKind = JobKind { Batch, Run, Alloc });
+choice!(
+    JobState = JobState {
+        Pending,
+        Running,
+        Completed,
+        Failed,
+        Cancelled,
+        Timeout,
+        NodeFail,
+        OutOfMemory
+    }
+);
+choice!(
+    Reason = Reason {
+        None,
+        Priority,
+        Resources,
+        BeginTime,
+        JobHeldUser,
+        JobHeldAdmin,
+        PartitionDown,
+        PartitionInactive,
+        PartitionNodeLimit,
+        PartitionTimeLimit,
+        ReqNodeNotAvail,
+        BadConstraints,
+        LaunchFailedHeld,
+        NonZeroExitCode,
+        TimeLimit,
+        NodeDown,
+        RaisedSignal,
+        OutOfMemory,
+        JobLaunchFailure,
+        Cleaning,
+    }
+);
+choice!(StepState = StepState { Running, Ended });
+choice!(AdminState = AdminState { Up, Drain, Down });
+choice!(
+    PartitionState = PartitionState {
+        Up,
+        Down,
+        Drain,
+        Inactive
+    }
+);
+choice!(
+    RefusalKind = RefusalKind {
+        InvalidJobId,
+        AccessDenied,
+        InvalidPartition,
+        InvalidNode,
+        NodeConfigUnavailable,
+        InvalidTimeLimit,
+        PartitionUnavailable,
+        InvalidFeature,
+        InvalidNodeCount,
+        NodesBusy,
+        AlreadyDone,
+        JobPending,
+        JobNotPending,
+        JobFinished,
+        JobEnded,
+        CannotStartImmediately,
+        Invalid,
+        NotDurable,
+        Busy,
+        UpdateUnavailable,
+    }
+);
+
+record!(Partition = Partition {
+    req name, req default, opt nodes, req max_time, opt default_time, req default_mem_per_cpu, req state, req priority_tier,
+});
+record!(JobSpec = JobSpec {
+    req kind, req owner, req name, req account, req partition, req qos, req comment, req nodes_min, req nodes_max,
+    req nodes_set, req tasks, req tasks_set, req tasks_per_node, req cpus_per_task, req cpus_per_task_set, req memory,
+    opt gpus_per_node, opt gpus_total, opt gpus_per_task, rep nodelist, rep exclude, req constraint, req exclusive,
+    opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
+    req export, req command, req submit_host, req submit_sid,
+});
+record!(StepSpec = StepSpec {
+    req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
+    rep nodelist,
+});
+record!(JobFilter = JobFilter {
+    rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
+});
+record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
+record!(JobView = JobView {
+    req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
+    opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
+});
+record!(Node = Node {
+    req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
+    req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
+    req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
+    req last_busy,
+});
+record!(NodeView = NodeView { req node, rep partitions, req completing, req planned });
+record!(Stats = Stats {
+    req started, req log_entries, req log_batches, req passes, req last_pass_us, req max_pass_us, req jobs_started,
+    req pending, req running, req ignored, req rss_kib,
+});
+record!(GrantNode = GrantNode { req name, req address, rep task_ids, req ticket });
+record!(Grant = Grant { req step, req job, rep nodes, req cpus_per_task });
+record!(Refusal = Refusal { req kind, req text });
+
+impl Wire for (JobId, Option<Refusal>) {
+    type Pb = wire::JobOutcome;
+    fn to_pb(&self) -> wire::JobOutcome {
+        wire::JobOutcome {
+            job: Some(self.0.to_pb()),
+            refusal: self.1.as_ref().map(Wire::to_pb),
+        }
+    }
+    fn from_pb(pb: wire::JobOutcome) -> Result<Self, BadMessage> {
+        let wire::JobOutcome { job, refusal } = pb;
+        Ok((required(job, "job")?, optional(refusal, "refusal")?))
+    }
+}
+
+variants!(Request = CallRequest in call_request {
+    unit Ping;
+    unit Nodes;
+    unit Partitions;
+    unit Stats;
+    unit Shutdown;
+    rec Submit { req spec, opt payload };
+    rec Run { req spec, req step, opt immediate };
+    rec AwaitAllocation { req job };
+    rec Step { req job, req step };
+    rec Finish { req job, req exit };
+    rec AwaitEnd { req job };
+    rec Cancel { req filter, opt signal, req batch_only, opt step };
+    rec Jobs { req filter };
+    rec Denials { opt job, req limit };
+    rec Script { req job };
+    rec Hold { rep jobs };
+    rec Release { rep jobs };
+    rec Requeue { req job };
+    rec UpdateJob { req job, opt time_limit, opt name, opt comment, opt partition, opt priority };
+    rec UpdateNode { rep nodes, opt admin, opt reason };
+    rec UpdatePartition { req name, req state };
+});
+variants!(Reply = CallAnswer in call_answer {
+    unit Done;
+    rec Pong { req cluster, req version, req host, req started };
+    rec Submitted { req job };
+    rec Allocated { req job };
+    rec Ended { req job };
+    one Granted;
+    one Script;
+    one Stats;
+    list PerJob;
+    list Jobs;
+    list Nodes;
+    list Partitions;
+    list Denials;
+});
+
+impl Wire for Result<Reply, Refusal> {
+    type Pb = wire::CallReply;
+    fn to_pb(&self) -> wire::CallReply {
+        use wire::call_reply::Outcome;
+        let outcome = match self {
+            Ok(reply) => Outcome::Answer(reply.to_pb()),
+            Err(refusal) => Outcome::Refusal(refusal.to_pb()),
+        };
+        wire::CallReply {
+            outcome: Some(outcome),
+        }
+    }
+    fn from_pb(pb: wire::CallReply) -> Result<Self, BadMessage> {
+        use wire::call_reply::Outcome;
+        match pb.outcome {
+            Some(Outcome::Answer(reply)) => Reply::from_pb(reply).map(Ok),
+            Some(Outcome::Refusal(refusal)) => Refusal::from_pb(refusal)
+                .map(Err)
+                .map_err(|e| e.at("refusal")),
+            None => Err(BadMessage::new("neither an answer nor a refusal").at("outcome")),
+        }
+    }
+}
+public!(Result<Reply, Refusal>, wire::CallReply);
