@@ -5,8 +5,6 @@ mod macros;
 mod agent;
 mod basic;
 mod client;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 
