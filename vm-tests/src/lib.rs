@@ -1,1 +1,2 @@
-//! Boots real kernels in QEMU and runs the built binaries on them.
+//! x
+pub mod vm;

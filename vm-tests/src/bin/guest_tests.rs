@@ -1,0 +1,4 @@
+//! Stand-in.
+fn main() {
+    println!("guest: nothing ok");
+}

@@ -1,0 +1,65 @@
+//! Boots one of Debian's kernels with the built binaries, and ends as its verdict says.
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use vm_tests::vm::qemu::Ending;
+use vm_tests::vm::{image, kernel, modules, qemu};
+
+/// A virtual DRM device: its render node is as real to the fence as a GPU's.
+const MODULES: [&str; 1] = ["vgem"];
+
+#[derive(Parser)]
+struct Args {
+    /// 5.10, 6.1, 6.12 or 7.
+    #[arg(long, default_value = "6.1")]
+    kernel: String,
+    /// Folder of the built binaries.
+    #[arg(long, default_value = "target/debug")]
+    bins: PathBuf,
+    /// Seconds after which the machine is stopped.
+    #[arg(long, default_value_t = 900)]
+    limit: u64,
+    /// Fetch the kernel into the cache and stop there.
+    #[arg(long)]
+    fetch_only: bool,
+    /// Run this as root in the machine, instead of the tests.
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("spur-vm: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let kernel = kernel::get(&args.kernel)?;
+    println!("spur-vm: kernel {}", kernel.release);
+    if args.fetch_only {
+        return Ok(());
+    }
+    let modules = modules::load_order(&kernel, &MODULES)?;
+    let scratch = std::env::temp_dir().join(format!("spur-vm-{}", std::process::id()));
+    std::fs::create_dir(&scratch)?;
+    let path = scratch.join("initrd");
+    let started = Instant::now();
+    let ending = image::write(&path, &args.bins, &modules, &args.command)
+        .and_then(|()| qemu::boot(&kernel, &path, Duration::from_secs(args.limit)));
+    std::fs::remove_dir_all(&scratch)?;
+    let seconds = started.elapsed().as_secs();
+    match ending? {
+        Ending::Ok => println!("spur-vm: ended well after {seconds} s"),
+        Ending::Failed => bail!("the guest reported a failure"),
+        Ending::NoVerdict => bail!("the machine stopped without a verdict after {seconds} s"),
+        Ending::OutOfTime => bail!("stopped after {seconds} s without a verdict"),
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The host's side: a kernel package, an initial file system, QEMU.
+
+pub mod cpio;
+pub mod image;
+pub mod kernel;
+pub mod modules;
+pub mod qemu;
+
+/// The guest's console line that ends a run: this, then `ok` or `FAILED`, then numbers.
+pub const VERDICT: &str = "spur-vm verdict:";
+
+/// The file in the guest that holds the command to run instead of the tests, one word a line.
+pub const COMMAND_FILE: &str = "/etc/spur-vm-command";
+
+/// The folder in the guest with the kernel modules, named in order of loading.
+pub const MODULE_DIR: &str = "/modules";
