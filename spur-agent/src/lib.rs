@@ -1,1 +1,6 @@
 //! The node agent spurd: discover, fence, launch, meter, stream, mesh.
+
+pub mod cgroup;
+pub mod launch;
+pub mod supervise;
+pub mod sys;

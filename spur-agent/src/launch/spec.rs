@@ -1,0 +1,114 @@
+//! What a supervisor is told, as it is kept in the step's folder. Bytes, not text, wherever Linux has bytes.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+use spur_core::id::StepId;
+use spur_core::job::spec::Owner;
+use std::path::PathBuf;
+
+/// Everything about one step on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLaunch {
+    /// Which step.
+    pub step: StepId,
+    /// Name of this node, for messages and file name patterns.
+    pub node: String,
+    /// This node's position in the step (`%n` in file names).
+    pub node_index: u32,
+    /// The step's cgroup directory; the fence is attached to it or above it already.
+    pub cgroup: PathBuf,
+    /// A device node that the fence must refuse with `EPERM` before anything of the job runs. `None` only where the
+    /// operator requires no fence.
+    pub canary: Option<PathBuf>,
+    /// As whom to run.
+    pub owner: Owner,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Soft limits to set, each at most the node's hard limit.
+    pub rlimits: Vec<Rlimit>,
+    /// Working directory; when it cannot be entered, `/tmp` is used with a message, as Slurm does.
+    pub work_dir: PathBuf,
+    /// Where standard streams go.
+    pub stdio: Stdio,
+    /// A batch script. It is put into the step's folder, and its path becomes the first argument of every task's `argv`.
+    pub script: Option<ByteBuf>,
+    /// Environment of every task, as `NAME=VALUE`.
+    pub env: Vec<ByteBuf>,
+    /// Tasks of this node, at least one.
+    pub tasks: Vec<TaskLaunch>,
+    /// End the step when a task ends with a status other than 0.
+    pub kill_on_bad_exit: bool,
+    /// Seconds between `SIGTERM` and `SIGKILL` when the client goes away or a task's bad exit ends the step.
+    pub kill_wait: u32,
+    /// Bytes that were read from the client's connection after its `Open` message, if any.
+    pub client_early: ByteBuf,
+}
+
+/// One task (process) of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskLaunch {
+    /// Global number within the step (`SLURM_PROCID`, `%t`).
+    pub id: u32,
+    /// Program and arguments; the program is looked up in the task's `PATH` unless it has a slash. For a script, its arguments.
+    pub argv: Vec<ByteBuf>,
+    /// Entries of the environment that are its own; they replace those of the same name.
+    pub env: Vec<ByteBuf>,
+    /// CPUs to bind it to; empty: do not bind (also where CPUs are declared rather than real).
+    pub cpus: Vec<u32>,
+}
+
+/// A soft resource limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rlimit {
+    /// `RLIMIT_*` number.
+    pub resource: u32,
+    /// Value; `u64::MAX` is no limit.
+    pub soft: u64,
+}
+
+/// Where the three standard streams come from and go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stdio {
+    /// Standard input.
+    pub stdin: Input,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+}
+
+/// Source of standard input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// `/dev/null`.
+    Null,
+    /// A file, by absolute path with `%` patterns, opened as the user.
+    File(ByteBuf),
+    /// The client's stream.
+    Stream(StdinTo),
+}
+
+/// Which tasks get the client's standard input; the others get `/dev/null`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StdinTo {
+    /// Every task.
+    All,
+    /// The task with this global number.
+    Task(u32),
+}
+
+/// Destination of standard output or error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// `/dev/null`.
+    Null,
+    /// The client's stream.
+    Stream,
+    /// A file, by absolute path with `%` patterns, opened as the user. Streams and tasks that name the same file share it.
+    File {
+        /// Path with patterns.
+        path: ByteBuf,
+        /// Keep what the file holds.
+        append: bool,
+    },
+}

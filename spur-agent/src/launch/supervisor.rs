@@ -1,0 +1,295 @@
+//! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
+
+use super::record::{encode, private_file};
+use super::{LaunchError, StepLaunch, failed};
+use crate::sys;
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Descriptors that a supervisor starts with, after the standard three.
+pub(crate) const CONTROL_FD: i32 = 3;
+/// The client's connection; `/dev/null` without one.
+pub(crate) const CLIENT_FD: i32 = 4;
+
+/// Greatest size of an order in bytes.
+pub(crate) const MAX_ORDER: usize = 256;
+
+/// An order to a supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Send a signal to every task.
+    Signal(u8),
+    /// End the step: `SIGTERM` and `SIGCONT` to every task, `SIGKILL` to all that is left after so many milliseconds.
+    End { grace_ms: u64, reason: EndReason },
+}
+
+/// Why a step is ended by order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// Cancelled, or the job it belongs to was.
+    Cancelled,
+    /// The job's time limit was reached.
+    TimeLimit,
+    /// Its node must let go of it (drained by force, superseded).
+    NodeFailure,
+}
+
+/// How supervisors are started.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program, started as `PROGRAM supervise DIR`.
+    pub program: PathBuf,
+}
+
+impl Default for Launcher {
+    /// This very program, also when its file was replaced meanwhile.
+    fn default() -> Self {
+        Self { program: "/proc/self/exe".into() }
+    }
+}
+
+impl Launcher {
+    /// Starts the supervisor of a step in the new folder `dir` (absolute; see [`super::step_dir`]), with the client's
+    /// connection if there is one. When this returns, the supervisor exists and takes orders; whether the step's tasks start is
+    /// in its exit record.
+    ///
+    /// # Errors
+    /// The spec makes no sense, the folder cannot be made or written (`AlreadyExists` if it exists: a step is launched once),
+    /// or the process cannot be started. Nothing is left behind then.
+    pub fn start(&self, spec: &StepLaunch, dir: &Path, client: Option<OwnedFd>) -> Result<Supervisor, LaunchError> {
+        validate(spec, dir)?;
+        make_dir(dir)?;
+        let started = self.start_in(spec, dir, client);
+        if started.is_err() {
+            remove_dir(dir)?;
+        }
+        started
+    }
+
+    fn start_in(&self, spec: &StepLaunch, dir: &Path, client: Option<OwnedFd>) -> Result<Supervisor, LaunchError> {
+        let control = bind_control(dir)?;
+        write_spec(spec, dir)?;
+        // Users pass through to their script; its name is fixed and everything else here is for root alone.
+        let passable = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(dir, passable).map_err(failed("set the mode of", dir))?;
+        let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed("open", "/dev/null"))?;
+        let log_path = dir.join("log");
+        let log = private_file(&log_path).map_err(failed("create", &log_path))?;
+        let client = client.as_ref().map_or(null.as_fd(), AsFd::as_fd);
+        let fds = [null.as_fd(), log.as_fd(), log.as_fd(), control.as_fd(), client];
+        let text = |bytes: &[u8]| CString::new(bytes).expect("checked to hold no NUL");
+        let program = text(self.program.as_os_str().as_bytes());
+        let argv = [c"spurd".into(), c"supervise".into(), text(dir.as_os_str().as_bytes())];
+        let env = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".into()];
+        let pid = sys::spawn::detached(&program, &argv, &env, &fds).map_err(failed("start", &self.program))?;
+        Supervisor::of(pid, dir)
+    }
+}
+
+/// Refuses what could not be carried out.
+fn validate(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
+    let has_nul = |bytes: &[u8]| bytes.contains(&0);
+    let no_program = spec.script.is_none() && spec.tasks.iter().any(|task| task.argv.is_empty());
+    let strings = spec.tasks.iter().flat_map(|task| task.argv.iter().chain(&task.env)).chain(&spec.env);
+    let why = if spec.tasks.is_empty() {
+        "it has no task here"
+    } else if no_program {
+        "it has no program to run"
+    } else if strings.into_iter().any(|s| has_nul(s)) || has_nul(spec.work_dir.as_os_str().as_bytes()) {
+        "an argument, environment entry or path holds a NUL byte"
+    } else if !dir.is_absolute() || has_nul(dir.as_os_str().as_bytes()) {
+        "its folder is not an absolute path"
+    } else {
+        return Ok(());
+    };
+    Err(LaunchError::Invalid { step: spec.step, why })
+}
+
+/// Makes a step's folder, closed to users until all in it has its final mode; what leads to it is made passable.
+fn make_dir(dir: &Path) -> Result<(), LaunchError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let create = || fs::DirBuilder::new().mode(0o700).create(dir);
+    match create() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = dir.parent().unwrap_or(dir);
+            let made = fs::DirBuilder::new().mode(0o711).recursive(true).create(parent);
+            made.map_err(failed("make", parent))?;
+            create().map_err(failed("make", dir))
+        }
+        result => result.map_err(failed("make", dir)),
+    }
+}
+
+/// The path of a step's control socket for `bind` and `connect`: through a descriptor of its folder, since a socket's address
+/// holds 107 bytes only.
+fn control_address(folder: BorrowedFd<'_>) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/control", folder.as_raw_fd()))?)
+}
+
+fn open_folder(dir: &Path) -> Result<OwnedFd, LaunchError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| failed("open", dir)(e.into()))
+}
+
+fn control_socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+}
+
+fn bind_control(dir: &Path) -> Result<OwnedFd, LaunchError> {
+    let folder = open_folder(dir)?;
+    let path = dir.join("control");
+    let bind = || -> io::Result<OwnedFd> {
+        let socket = control_socket()?;
+        rustix::net::bind(&socket, &control_address(folder.as_fd())?)?;
+        // Only root may send; the folder is still closed to everybody else at this moment.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(socket)
+    };
+    bind().map_err(failed("make the socket", &path))
+}
+
+/// Writes the spec and the script. They need not survive a crash of the machine, which ends the step too, only ours.
+fn write_spec(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
+    if let Some(script) = &spec.script {
+        let path = script_path(dir);
+        let write = || -> io::Result<()> {
+            let mut file = private_file(&path)?;
+            file.write_all(script)?;
+            file.set_permissions(fs::Permissions::from_mode(0o500))?;
+            std::os::unix::fs::fchown(&file, Some(spec.owner.uid.0), Some(spec.owner.gid.0))
+        };
+        write().map_err(failed("write", &path))?;
+    }
+    let (path, draft) = (dir.join("spec"), dir.join("spec.new"));
+    let mut file = private_file(&draft).map_err(failed("create", &draft))?;
+    file.write_all(&encode(spec)).map_err(failed("write", &draft))?;
+    fs::rename(&draft, &path).map_err(failed("put in place", &path))
+}
+
+/// Where a batch script is kept, under Slurm's name for it.
+pub(crate) fn script_path(dir: &Path) -> PathBuf {
+    dir.join("slurm_script")
+}
+
+/// Removes a step's folder once its end is in the agent's journal; nothing happens if it is gone already.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove_dir(dir: &Path) -> Result<(), LaunchError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(failed("remove", dir)),
+    }
+}
+
+/// A running (or just ended) supervisor.
+#[derive(Debug)]
+pub struct Supervisor {
+    pid: i32,
+    pidfd: OwnedFd,
+    dir: PathBuf,
+}
+
+impl Supervisor {
+    /// The process `pid`, which cannot have been reaped yet.
+    fn of(pid: i32, dir: &Path) -> Result<Self, LaunchError> {
+        let open = || rustix::process::pidfd_open(Pid::from_raw(pid)?.into(), PidfdFlags::empty()).ok();
+        let missing = || failed("watch the supervisor of", dir)(io::Error::last_os_error());
+        let pidfd = open().ok_or_else(missing)?;
+        Ok(Self { pid, pidfd, dir: dir.into() })
+    }
+
+    /// Finds the supervisor of the step in `dir` after a restart of the agent. `None` if none lives; one that was about to
+    /// start then gives up, so that nothing of the step can begin any more: look at the exit record.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn adopt(dir: &Path) -> Result<Option<Self>, LaunchError> {
+        if let Some(found) = Self::find(dir)? {
+            return Ok(Some(found));
+        }
+        // A supervisor locks first and reads its spec second. Without a spec it exits; if it was faster, it holds the lock now.
+        let spec = dir.join("spec");
+        match fs::remove_file(&spec) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", spec)(error)),
+            _ => Self::find(dir),
+        }
+    }
+
+    fn find(dir: &Path) -> Result<Option<Self>, LaunchError> {
+        let path = dir.join("lock");
+        let lock = match fs::OpenOptions::new().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            lock => lock.map_err(failed("open", &path))?,
+        };
+        let holder = || sys::lock::holder(&lock).map_err(failed("examine", &path));
+        let Some(pid) = holder()? else { return Ok(None) };
+        let found = Self::of(pid, dir);
+        // Still held by the same number after the descriptor was opened: so it lived throughout and the number is its own.
+        if holder()? == Some(pid) { found.map(Some) } else { Ok(None) }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Becomes readable when it has ended. Call [`Self::reap`] then.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Whether it has ended, reaping it if it is a child of this process. After that the exit record is final: if there is none,
+    /// the supervisor was killed, and the step's cgroup is to be killed too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn reap(&self) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec};
+        sys::process::reap_pidfd(&self.pidfd)?;
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        Ok(rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+    }
+
+    /// Sends a signal to every task of the step.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn signal(&self, number: u8) -> io::Result<()> {
+        self.order(Order::Signal(number))
+    }
+
+    /// Ends the step: `SIGTERM` and `SIGCONT` to every task, then `SIGKILL` to all that is left after `grace`. A second order
+    /// can only shorten the time.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` or `NotFound` if the supervisor has ended, `WouldBlock` if its queue of orders is full.
+    pub fn end(&self, grace: Duration, reason: EndReason) -> io::Result<()> {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        self.order(Order::End { grace_ms, reason })
+    }
+
+    fn order(&self, order: Order) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&self.dir, flags, Mode::empty())?;
+        let address = control_address(folder.as_fd())?;
+        rustix::net::sendto(control_socket()?, &encode(&order), SendFlags::NOSIGNAL, &address)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Thin, safe wrappers around the system calls that need `unsafe`: the only such code in this crate.
+//!
+//! Each file wraps one idea. Whatever `rustix` offers safely is used directly and is not here.
+
+pub mod clock;
+pub mod clone;
+pub mod lock;
+pub mod process;
+pub mod signal;
+pub mod spawn;

@@ -1,0 +1,121 @@
+//! Processes: signals, reaping, limits, affinity.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// Process id.
+    pub pid: i32,
+    /// Exit code, 0 if a signal ended it.
+    pub code: u8,
+    /// Signal, 0 if it exited.
+    pub signal: u8,
+    /// Whether it dumped core.
+    pub core: bool,
+}
+
+/// Sends a signal (1..=64, or 0 to ask whether the process exists). The caller must be the parent and not have reaped the
+/// process, or the number may name another one.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    if pid <= 0 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    // SAFETY: takes two integers and touches no memory of ours.
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Reaps one ended child of this process, whichever it is; `None` if none has ended (or there is none).
+pub fn reap_any() -> io::Result<Option<Reaped>> {
+    wait(libc::P_ALL, 0)
+}
+
+/// Reaps the child that `pidfd` stands for, if it has ended. `None` if it still runs, or is not (or no longer) our child.
+pub fn reap_pidfd(pidfd: impl AsFd) -> io::Result<Option<Reaped>> {
+    let fd = libc::id_t::try_from(pidfd.as_fd().as_raw_fd()).expect("an open descriptor is not negative");
+    wait(libc::P_PIDFD, fd)
+}
+
+fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
+    // SAFETY: `siginfo_t` is plain data, for which all zeroes is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is a live `siginfo_t` for the kernel to write.
+    let done = unsafe { libc::waitid(kind, id, &raw mut info, libc::WEXITED | libc::WNOHANG) };
+    if let Err(error) = check(done) {
+        return if error.raw_os_error() == Some(libc::ECHILD) { Ok(None) } else { Err(error) };
+    }
+    // SAFETY: waitid filled `info` for SIGCHLD, or left it zero when no child had ended.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if pid == 0 {
+        return Ok(None);
+    }
+    let low = u8::try_from(status & 0xff).expect("masked to one byte");
+    Ok(Some(match info.si_code {
+        libc::CLD_EXITED => Reaped { pid, code: low, signal: 0, core: false },
+        code => Reaped { pid, code: 0, signal: low, core: code == libc::CLD_DUMPED },
+    }))
+}
+
+/// Sets a soft limit (`RLIMIT_*` number; `u64::MAX` is no limit), at most the hard limit, which stays.
+pub fn set_soft_limit(resource: u32, soft: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a live `rlimit` for the kernel to write.
+    check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
+    limit.rlim_cur = soft.min(limit.rlim_max);
+    // SAFETY: `limit` is a live `rlimit` for the kernel to read.
+    check(unsafe { libc::setrlimit(resource, &raw const limit) }).map(drop)
+}
+
+/// Ends this process at once, running nothing of what a normal exit would.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` does not return and touches no memory of ours.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` up.
+pub fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: only used where nothing that owns such a descriptor runs afterwards: right before exec, or first thing in `main`.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0u32) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Drops every capability of this thread from its effective, permitted and inheritable sets that is not in `keep` (bit n is
+/// capability n of `linux/capability.h`).
+pub fn limit_capabilities(keep: u64) -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Data {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    /// `_LINUX_CAPABILITY_VERSION_3`: two 32-bit words for each set.
+    const VERSION: u32 = 0x2008_0522;
+    let mut header = Header { version: VERSION, pid: 0 };
+    let mut data = [Data::default(); 2];
+    // SAFETY: version 3 writes two `Data`, which `data` has room for.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
+    if got == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let halves = [u32::try_from(keep & 0xffff_ffff), u32::try_from(keep >> 32)];
+    for (word, half) in data.iter_mut().zip(halves) {
+        let half = half.expect("masked to 32 bits");
+        word.effective &= half;
+        word.permitted &= half;
+        word.inheritable &= half;
+    }
+    // SAFETY: version 3 reads two `Data`, which `data` holds.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    if set == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
