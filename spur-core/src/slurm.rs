@@ -1,1 +1,14 @@
 //! Slurm's grammars: each parses and displays, and the two are inverse.
+//!
+//! Parsers take what users and scripts write, so none panics and each bounds what it builds.
+
+pub mod codes;
+pub mod directive;
+pub mod export;
+pub mod filename;
+pub mod gres;
+pub mod hostlist;
+pub mod idset;
+pub mod signal;
+pub mod size;
+pub mod timespec;

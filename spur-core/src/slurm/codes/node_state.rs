@@ -1,0 +1,273 @@
+//! A node's state in `sinfo`'s and `scontrol`'s words.
+//!
+//! What the node is (down, or how much of it is taken) gives the base; what hangs over it (draining, completing, planned, not
+//! responding) gives flags or a mark. A node whose fence is not proven takes no job, so it shows as drained.
+
+use crate::api::NodeView;
+use crate::node::{AdminState, FenceState};
+
+/// How much of a node is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Down,
+    Idle,
+    Mixed,
+    Allocated,
+}
+
+struct State {
+    base: Base,
+    drain: bool,
+    completing: bool,
+    planned: bool,
+    silent: bool,
+}
+
+impl State {
+    fn of(view: &NodeView) -> Self {
+        let node = &view.node;
+        let base = if node.admin == AdminState::Down {
+            Base::Down
+        } else if node.cpus_used.is_empty() && node.gpus_used.is_empty() && node.memory_used == 0 {
+            Base::Idle
+        } else if node.cpus_used.len() >= node.inventory.cpus {
+            Base::Allocated
+        } else {
+            Base::Mixed
+        };
+        Self {
+            base,
+            drain: node.admin == AdminState::Drain
+                || base != Base::Down && node.fence == FenceState::Unfenced,
+            completing: view.completing,
+            planned: view.planned,
+            silent: !node.connected,
+        }
+    }
+
+    /// The long word, the short word, and the mark behind either.
+    fn words(&self) -> (&'static str, &'static str, &'static str) {
+        let star = if self.silent { "*" } else { "" };
+        let busy = self.completing || matches!(self.base, Base::Mixed | Base::Allocated);
+        match self.base {
+            Base::Down => ("down", "down", star),
+            Base::Idle | Base::Mixed | Base::Allocated if self.drain && busy => {
+                ("draining", "drng", star)
+            }
+            Base::Idle | Base::Mixed | Base::Allocated if self.drain => ("drained", "drain", star),
+            Base::Allocated if self.silent => ("allocated", "alloc", star),
+            Base::Allocated if self.completing => ("allocated", "alloc", "+"),
+            Base::Allocated => ("allocated", "alloc", ""),
+            Base::Idle | Base::Mixed if self.completing => ("completing", "comp", star),
+            Base::Idle if self.silent => ("idle", "idle", star),
+            Base::Idle if self.planned => ("planned", "plnd", ""),
+            Base::Idle => ("idle", "idle", ""),
+            Base::Mixed if self.silent => ("mixed", "mix", star),
+            Base::Mixed if self.planned => ("mixed", "mix", "-"),
+            Base::Mixed => ("mixed", "mix", ""),
+        }
+    }
+}
+
+/// As `sinfo %t`: `idle`, `mix-`, `drng`, `down*`.
+pub fn compact(view: &NodeView) -> String {
+    let (_, short, mark) = State::of(view).words();
+    [short, mark].concat()
+}
+
+/// As `sinfo %T`: `idle`, `mixed-`, `draining`, `down*`.
+pub fn long(view: &NodeView) -> String {
+    let (long, _, mark) = State::of(view).words();
+    [long, mark].concat()
+}
+
+/// As `scontrol`'s `State=`: the base and every flag, `MIXED+DRAIN`.
+pub fn with_flags(view: &NodeView) -> String {
+    let state = State::of(view);
+    let mut text = match state.base {
+        Base::Down => "DOWN",
+        Base::Idle => "IDLE",
+        Base::Mixed => "MIXED",
+        Base::Allocated => "ALLOCATED",
+    }
+    .to_owned();
+    let flags = [
+        (state.completing, "+COMPLETING"),
+        (state.drain, "+DRAIN"),
+        (state.silent, "+NOT_RESPONDING"),
+        (state.planned, "+PLANNED"),
+    ];
+    text.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| *flag));
+    text
+}
+
+/// Why no job starts there, for `sinfo -R` and `Reason=`: what an operator said, else what is wrong with the fence.
+pub fn reason(view: &NodeView) -> &str {
+    let node = &view.node;
+    let unfenced = node.reason.is_empty() && node.fence == FenceState::Unfenced;
+    if unfenced {
+        &node.fence_note
+    } else {
+        &node.reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Generation, NodeId, NodeName};
+    use crate::node::Node;
+    use crate::resources::{IdSet, Inventory};
+    use crate::time::Millis;
+
+    fn view(edit: impl FnOnce(&mut NodeView)) -> NodeView {
+        let node = Node {
+            id: NodeId(0),
+            name: NodeName::new("n1").unwrap(),
+            inventory: Inventory {
+                cpus: 4,
+                memory_mib: 100,
+                ..Inventory::default()
+            },
+            admin: AdminState::Up,
+            reason: String::new(),
+            reason_by: None,
+            connected: true,
+            last_seen: Millis(0),
+            boot_id: String::new(),
+            boot_time: Millis(0),
+            agent_start: Millis(0),
+            fence: FenceState::Fenced,
+            fence_note: String::new(),
+            version: String::new(),
+            os: String::new(),
+            hostname: String::new(),
+            address: String::new(),
+            load_x100: 0,
+            free_mib: 0,
+            cpus_used: IdSet::new(),
+            memory_used: 0,
+            gpus_used: IdSet::new(),
+            gpus_sick: IdSet::new(),
+            jobs: std::collections::BTreeSet::new(),
+            generation: Generation(0),
+            last_busy: Millis(0),
+        };
+        let mut view = NodeView {
+            node,
+            partitions: vec![],
+            completing: false,
+            planned: false,
+        };
+        edit(&mut view);
+        view
+    }
+
+    fn used(view: &mut NodeView, cpus: u32) {
+        view.node.cpus_used = IdSet::first(cpus);
+        view.node.memory_used = u64::from(cpus);
+    }
+
+    #[test]
+    fn nodes_states_have_slurms_words() {
+        type Edit = fn(&mut NodeView);
+        let cases: [(Edit, &str, &str, &str); 17] = [
+            (|_| (), "idle", "idle", "IDLE"),
+            (|v| used(v, 2), "mix", "mixed", "MIXED"),
+            (|v| used(v, 4), "alloc", "allocated", "ALLOCATED"),
+            (
+                |v| v.node.admin = AdminState::Drain,
+                "drain",
+                "drained",
+                "IDLE+DRAIN",
+            ),
+            (
+                |v| (used(v, 2), v.node.admin = AdminState::Drain).1,
+                "drng",
+                "draining",
+                "MIXED+DRAIN",
+            ),
+            (
+                |v| (used(v, 4), v.node.admin = AdminState::Drain).1,
+                "drng",
+                "draining",
+                "ALLOCATED+DRAIN",
+            ),
+            (
+                |v| (v.completing = true, v.node.admin = AdminState::Drain).1,
+                "drng",
+                "draining",
+                "IDLE+COMPLETING+DRAIN",
+            ),
+            (|v| v.node.admin = AdminState::Down, "down", "down", "DOWN"),
+            (
+                |v| (v.node.connected = false, v.node.admin = AdminState::Down).1,
+                "down*",
+                "down*",
+                "DOWN+NOT_RESPONDING",
+            ),
+            (
+                |v| v.completing = true,
+                "comp",
+                "completing",
+                "IDLE+COMPLETING",
+            ),
+            (
+                |v| (used(v, 2), v.completing = true).1,
+                "comp",
+                "completing",
+                "MIXED+COMPLETING",
+            ),
+            (
+                |v| (used(v, 4), v.completing = true).1,
+                "alloc+",
+                "allocated+",
+                "ALLOCATED+COMPLETING",
+            ),
+            (|v| v.planned = true, "plnd", "planned", "IDLE+PLANNED"),
+            (
+                |v| (used(v, 2), v.planned = true).1,
+                "mix-",
+                "mixed-",
+                "MIXED+PLANNED",
+            ),
+            (
+                |v| v.node.connected = false,
+                "idle*",
+                "idle*",
+                "IDLE+NOT_RESPONDING",
+            ),
+            (
+                |v| (used(v, 2), v.node.connected = false).1,
+                "mix*",
+                "mixed*",
+                "MIXED+NOT_RESPONDING",
+            ),
+            (
+                |v| v.node.fence = FenceState::Unfenced,
+                "drain",
+                "drained",
+                "IDLE+DRAIN",
+            ),
+        ];
+        for (edit, short, full, flags) in cases {
+            let view = view(edit);
+            let shown = (compact(&view), long(&view), with_flags(&view));
+            assert_eq!(
+                (shown.0.as_str(), shown.1.as_str(), shown.2.as_str()),
+                (short, full, flags)
+            );
+        }
+    }
+
+    #[test]
+    fn an_unproven_fence_is_the_reason() {
+        let unfenced = view(|v| {
+            v.node.fence = FenceState::Unfenced;
+            v.node.fence_note = "canary was not refused".to_owned();
+        });
+        assert_eq!(reason(&unfenced), "canary was not refused");
+        let told = view(|v| v.node.reason = "bad fan".to_owned());
+        assert_eq!(reason(&told), "bad fan");
+    }
+}

@@ -1,0 +1,276 @@
+//! Generic resources as users write them (`gpu:h200:2`) and as views show them (`gpu:h200:6(IDX:0-5)`).
+
+use crate::resources::{Gpu, GpuCount, IdSet};
+
+/// Why a request for generic resources is refused before it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadGres {
+    /// Not `gpu[:type][:count]`; Slurm's own words.
+    #[error("Invalid generic resource (gres) specification")]
+    Invalid,
+    /// Several models in one request.
+    #[error("only one GPU type can be requested, not both {0:?} and {1:?}")]
+    SeveralTypes(String, String),
+}
+
+/// `--gres`: a comma list of `[gres/]gpu[:type][:count]`; `none` and the empty text ask for nothing. Counts of the same model
+/// add up; a count may end in `K`, `M` or `G` (of 1024). Types are lowered; whether a node has that type shows later.
+pub fn parse_gres(text: &str) -> Result<Option<GpuCount>, BadGres> {
+    if text.is_empty() || text.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    let mut sum = None;
+    for element in text.split(',') {
+        let element = element
+            .strip_prefix("gres/")
+            .or_else(|| element.strip_prefix("gres:"))
+            .unwrap_or(element);
+        let spec = match element.strip_prefix("gpu") {
+            Some("") => "",
+            Some(rest) => rest
+                .strip_prefix(':')
+                .filter(|spec| !spec.is_empty())
+                .ok_or(BadGres::Invalid)?,
+            None => return Err(BadGres::Invalid),
+        };
+        add(&mut sum, one(spec)?)?;
+    }
+    Ok(sum)
+}
+
+/// `--gpus`, `--gpus-per-node` and `--gpus-per-task`: a comma list of `[type:]count`, or a type alone for one of it.
+pub fn parse_gpus(text: &str) -> Result<GpuCount, BadGres> {
+    let mut sum = None;
+    for element in text.split(',') {
+        if element.is_empty() {
+            return Err(BadGres::Invalid);
+        }
+        add(&mut sum, one(element)?)?;
+    }
+    sum.ok_or(BadGres::Invalid)
+}
+
+fn add(sum: &mut Option<GpuCount>, more: GpuCount) -> Result<(), BadGres> {
+    match sum {
+        None => *sum = Some(more),
+        Some(sum) if sum.model == more.model => {
+            sum.count = sum.count.checked_add(more.count).ok_or(BadGres::Invalid)?;
+        }
+        Some(sum) => return Err(BadGres::SeveralTypes(sum.model.clone(), more.model)),
+    }
+    Ok(())
+}
+
+/// `[type][:count]`, either alone, or nothing for one of any type.
+fn one(spec: &str) -> Result<GpuCount, BadGres> {
+    let (model, count) = match spec.split_once(':') {
+        Some(("", _)) => return Err(BadGres::Invalid),
+        Some((model, count)) => (model, number(count).ok_or(BadGres::Invalid)?),
+        None => number(spec).map_or((spec, 1), |count| ("", count)),
+    };
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let only_digits = !model.is_empty() && model.chars().all(|c| c.is_ascii_digit());
+    if only_digits || model.starts_with('-') || !model.chars().all(legal) {
+        return Err(BadGres::Invalid);
+    }
+    Ok(GpuCount {
+        model: model.to_ascii_lowercase(),
+        count,
+    })
+}
+
+fn number(text: &str) -> Option<u32> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let factor: u32 = match unit {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u32>().ok()?.checked_mul(factor)
+}
+
+/// `gpu:2` or `gpu:h200:2`.
+pub fn display(gpus: &GpuCount) -> String {
+    match gpus.model.as_str() {
+        "" => format!("gpu:{}", gpus.count),
+        model => format!("gpu:{model}:{}", gpus.count),
+    }
+}
+
+/// A node's GPUs by model, in order of first appearance: `gpu:h200:8`, `(null)` if it has none.
+pub fn inventory(gpus: &[Gpu]) -> String {
+    let all = models(gpus).into_iter().map(|(model, set)| {
+        display(&GpuCount {
+            model,
+            count: set.len(),
+        })
+    });
+    or_null(all.collect())
+}
+
+/// Of a node's GPUs, those in `set`: `gpu:h200:6(IDX:0-5)`, also models of which none is in it: `gpu:h200:0(IDX:N/A)`.
+pub fn with_index(gpus: &[Gpu], set: &IdSet) -> String {
+    let used = models(gpus).into_iter().map(|(model, mut held)| {
+        held = held.iter().filter(|index| set.contains(*index)).collect();
+        let index = if held.is_empty() {
+            "N/A".to_owned()
+        } else {
+            held.to_string()
+        };
+        format!(
+            "{}(IDX:{index})",
+            display(&GpuCount {
+                model,
+                count: held.len()
+            })
+        )
+    });
+    or_null(used.collect())
+}
+
+fn models(gpus: &[Gpu]) -> Vec<(String, IdSet)> {
+    let mut models: Vec<(String, IdSet)> = Vec::new();
+    for gpu in gpus {
+        match models.iter_mut().find(|(model, _)| *model == gpu.model) {
+            Some((_, set)) => {
+                set.insert(gpu.index);
+            }
+            None => models.push((gpu.model.clone(), IdSet::from_iter([gpu.index]))),
+        }
+    }
+    models
+}
+
+fn or_null(parts: Vec<String>) -> String {
+    if parts.is_empty() {
+        "(null)".to_owned()
+    } else {
+        parts.join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::GpuVendor;
+    use proptest::prelude::*;
+
+    fn gpus(model: &str, count: u32) -> GpuCount {
+        GpuCount {
+            model: model.to_owned(),
+            count,
+        }
+    }
+
+    #[test]
+    fn requests_are_read() {
+        for (text, wanted) in [
+            ("gpu", gpus("", 1)),
+            ("gpu:2", gpus("", 2)),
+            ("gpu:0", gpus("", 0)),
+            ("gpu:h200", gpus("h200", 1)),
+            ("gpu:H200:2", gpus("h200", 2)),
+            ("gpu:2k", gpus("", 2048)),
+            ("gpu:1g.5gb:3", gpus("1g.5gb", 3)),
+            ("gres/gpu:2", gpus("", 2)),
+            ("gres:gpu:2", gpus("", 2)),
+            ("gpu:h200:1,gpu:h200:2", gpus("h200", 3)),
+            ("gpu:1g.5gb", gpus("1g.5gb", 1)),
+        ] {
+            assert_eq!(parse_gres(text), Ok(Some(wanted)), "{text}");
+        }
+        assert_eq!(parse_gres("none"), Ok(None));
+        assert_eq!(parse_gres(""), Ok(None));
+        for text in [
+            "tpu:1",
+            "gpu:",
+            "gpux:1",
+            "gpu:a:b",
+            "gpu::2",
+            "gpu:h200:",
+            "gpu:1:2:3",
+            "gpu:-1",
+            "gpu:h200:-1",
+            ",",
+            "gpu:1,",
+            "gpu:4294967296",
+            "gpu:a:4g",
+            "gpu:4294967295,gpu:1",
+            "GPU:1",
+            "gpu 1",
+            "gpu:h200:1x",
+            "2",
+        ] {
+            assert_eq!(parse_gres(text), Err(BadGres::Invalid), "{text}");
+        }
+        let several = BadGres::SeveralTypes("h200".to_owned(), "a100".to_owned());
+        assert_eq!(parse_gres("gpu:h200:1,gpu:a100:1"), Err(several));
+    }
+
+    #[test]
+    fn gpu_counts_are_read() {
+        for (text, wanted) in [
+            ("2", gpus("", 2)),
+            ("h200:2", gpus("h200", 2)),
+            ("abc", gpus("abc", 1)),
+            ("0", gpus("", 0)),
+            ("1,2", gpus("", 3)),
+        ] {
+            assert_eq!(parse_gpus(text), Ok(wanted), "{text}");
+        }
+        for text in [
+            "", ":", ":2", "h200:", "h200:x", "-1", "a:1:2", "1,,1", "a b",
+        ] {
+            assert_eq!(parse_gpus(text), Err(BadGres::Invalid), "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_gpus_are_shown_by_model() {
+        let gpu = |index, model: &str| Gpu {
+            index,
+            vendor: GpuVendor::Simulated,
+            model: model.to_owned(),
+            uuid: String::new(),
+            pci: String::new(),
+            numa: None,
+            memory_mib: 0,
+            files: vec![],
+            links: vec![],
+        };
+        let all = [
+            gpu(0, "h200"),
+            gpu(1, "h200"),
+            gpu(2, "a100"),
+            gpu(3, "h200"),
+        ];
+        assert_eq!(inventory(&all), "gpu:h200:3,gpu:a100:1");
+        assert_eq!(inventory(&[gpu(0, "")]), "gpu:1");
+        assert_eq!(inventory(&[]), "(null)");
+        assert_eq!(
+            with_index(&all, &IdSet::from_iter([0, 1])),
+            "gpu:h200:2(IDX:0-1),gpu:a100:0(IDX:N/A)"
+        );
+        assert_eq!(with_index(&all[..2], &IdSet::new()), "gpu:h200:0(IDX:N/A)");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_back(model in "([a-z][a-z0-9_.-]{0,8})?", count in 0u32..100_000) {
+            let wanted = GpuCount { model, count };
+            prop_assert_eq!(parse_gres(&display(&wanted)), Ok(Some(wanted.clone())));
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused(text in "\\PC*", near in "(gpu|h200|[0-9:,k-]){0,12}") {
+            for text in [text, near] {
+                let _parsed = (parse_gres(&text), parse_gpus(&text));
+            }
+        }
+    }
+}
