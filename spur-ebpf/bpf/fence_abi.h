@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Layouts that the fence program shares with user space (src/abi.rs mirrors them; tests/layout.rs compares both through BTF).
+ * Rules: fixed-width members, no implicit padding, every reserved member is zero. A change of meaning or of layout raises SPUR_FENCE_ABI.
+ */
+#ifndef SPUR_FENCE_ABI_H
+#define SPUR_FENCE_ABI_H
+
+#define SPUR_FENCE_ABI 1
+
+typedef unsigned char spur_u8;
+typedef unsigned short spur_u16;
+typedef unsigned int spur_u32;
+typedef unsigned long long spur_u64;
+
+/* One entry for every major number that a dev_t can hold (12 bits), so that no number is outside the map. */
+#define SPUR_MAJORS 4096
+/* Fenced device numbers of one node: nodes, partitions, capabilities and memory devices together. */
+#define SPUR_DEVICES_MAX 8192
+/* Grant bits of one policy. */
+#define SPUR_GRANT_BITS 512
+#define SPUR_GRANT_WORDS (SPUR_GRANT_BITS / 64)
+#define SPUR_AUDIT_BYTES (256 * 1024)
+#define SPUR_COMM_LEN 16
+
+/* Value of `majors`. Any other value counts as WHOLE. */
+#define SPUR_MAJOR_OPEN 0u   /* file modes alone decide */
+#define SPUR_MAJOR_WHOLE 1u  /* every minor is fenced, also one that is not listed */
+#define SPUR_MAJOR_LISTED 2u /* only minors listed in `devices` are fenced */
+
+/* A device that no policy can grant. */
+#define SPUR_BIT_NEVER 0xffffffffu
+
+/* Flags of a policy. */
+#define SPUR_POLICY_QUIET 1u /* count refusals, send no event: a narrower fence below reports them */
+
+/* Rate limit of events where a policy says 0. */
+#define SPUR_AUDIT_BURST_DEFAULT 64u
+#define SPUR_AUDIT_PER_SECOND_DEFAULT 10u
+
+/* Bits of an access, as in <linux/bpf.h> (BPF_DEVCG_ACC_*); 0 is access(F_OK). */
+#define SPUR_ACCESS_MKNOD 1u
+#define SPUR_ACCESS_READ 2u
+#define SPUR_ACCESS_WRITE 4u
+/* Type of a device, as in <linux/bpf.h> (BPF_DEVCG_DEV_*). */
+#define SPUR_DEVICE_BLOCK 1u
+#define SPUR_DEVICE_CHAR 2u
+
+/* Verdicts: an allow is below SPUR_DENY_FIRST. */
+#define SPUR_ALLOW_OPEN 0u      /* not a fenced device */
+#define SPUR_ALLOW_GRANTED 1u   /* fenced and granted */
+#define SPUR_DENY_FIRST 16u
+#define SPUR_DENY_MKNOD 16u     /* a fenced number is never made */
+#define SPUR_DENY_UNLISTED 17u  /* unknown minor of a fenced major */
+#define SPUR_DENY_NEVER 18u     /* listed as never granted */
+#define SPUR_DENY_NO_POLICY 19u /* no policy, or one of another ABI */
+#define SPUR_DENY_NOT_GRANTED 20u
+
+struct spur_fence_meta {
+	spur_u32 abi;
+	spur_u32 reserved;
+	spur_u64 object_hash; /* which build of the program is pinned */
+};
+
+struct spur_fence_device_key {
+	spur_u32 major;
+	spur_u32 minor;
+};
+
+struct spur_fence_device {
+	spur_u32 bit; /* 0..SPUR_GRANT_BITS-1, or SPUR_BIT_NEVER */
+	spur_u32 reserved;
+};
+
+/* Written by user space only, except `audit_next_ns`. All zero means: deny every fenced device. */
+struct spur_fence_policy {
+	spur_u32 abi;
+	spur_u32 flags;
+	spur_u64 job;
+	spur_u64 generation;
+	spur_u64 cgroup;
+	spur_u32 step;
+	spur_u32 audit_burst;
+	spur_u32 audit_per_second;
+	spur_u32 reserved;
+	spur_u64 grants[SPUR_GRANT_WORDS];
+	spur_u64 audit_next_ns; /* written by the program: when the rate limit's next event was due */
+};
+
+/* One per CPU and fence, written by the program only. denied = emitted + suppressed + lost. */
+struct spur_fence_counters {
+	spur_u64 denied;
+	spur_u64 emitted;
+	spur_u64 suppressed; /* by the rate limit, or quiet */
+	spur_u64 lost;       /* the audit ring was full */
+};
+
+struct spur_fence_event {
+	spur_u64 time_ns; /* CLOCK_MONOTONIC */
+	spur_u64 job;
+	spur_u64 generation;
+	spur_u64 cgroup; /* of the process; it may be below the fenced one */
+	spur_u32 step;
+	spur_u32 pid;  /* thread */
+	spur_u32 tgid; /* process */
+	spur_u32 uid;
+	spur_u32 major;
+	spur_u32 minor;
+	spur_u16 access;
+	spur_u16 type;
+	spur_u32 verdict;
+	char comm[SPUR_COMM_LEN];
+};
+
+#endif

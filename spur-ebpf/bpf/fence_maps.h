@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The maps of a fence. User space finds them by these names. */
+#ifndef SPUR_FENCE_MAPS_H
+#define SPUR_FENCE_MAPS_H
+
+#include "helpers.h"
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, spur_u32);
+	MAP_TYPE(value, struct spur_fence_meta);
+} meta SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, SPUR_MAJORS);
+	MAP_TYPE(key, spur_u32);
+	MAP_TYPE(value, spur_u32);
+} majors SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, SPUR_DEVICES_MAX);
+	MAP_TYPE(key, struct spur_fence_device_key);
+	MAP_TYPE(value, struct spur_fence_device);
+} devices SEC(".maps");
+
+/* Keyed by cgroup id; the kernel makes an entry, all zero, when a link is made, and drops it with the cgroup. */
+struct {
+	MAP_UINT(type, MAP_CGROUP_STORAGE);
+	MAP_TYPE(key, spur_u64);
+	MAP_TYPE(value, struct spur_fence_policy);
+} policies SEC(".maps");
+
+/* Apart from the policy, because a policy write replaces the whole value and would lose counts made meanwhile. */
+struct {
+	MAP_UINT(type, MAP_PERCPU_CGROUP_STORAGE);
+	MAP_TYPE(key, spur_u64);
+	MAP_TYPE(value, struct spur_fence_counters);
+} counters SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_RINGBUF);
+	MAP_UINT(max_entries, SPUR_AUDIT_BYTES);
+} audit SEC(".maps");
+
+#endif

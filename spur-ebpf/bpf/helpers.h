@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The few words of the kernel's BPF ABI that our programs use: helper numbers from <linux/bpf.h> (stable), and the section
+ * and map-definition conventions of libbpf. Written out here so that a build needs clang and nothing else.
+ */
+#ifndef SPUR_HELPERS_H
+#define SPUR_HELPERS_H
+
+#include "fence_abi.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define MAP_UINT(name, value) int(*name)[value]
+#define MAP_TYPE(name, value) typeof(value) *name
+#define CORE __attribute__((preserve_access_index))
+
+/* enum bpf_map_type */
+#define MAP_HASH 1
+#define MAP_ARRAY 2
+#define MAP_CGROUP_STORAGE 19
+#define MAP_PERCPU_CGROUP_STORAGE 21
+#define MAP_RINGBUF 27
+
+/* struct bpf_cgroup_dev_ctx */
+struct device_ctx {
+	spur_u32 access_type; /* access << 16 | type */
+	spur_u32 major;
+	spur_u32 minor;
+};
+
+static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static spur_u64 (*ktime_get_ns)(void) = (void *)5;
+static spur_u64 (*current_uid_gid)(void) = (void *)15;
+static spur_u64 (*current_task)(void) = (void *)35;
+static spur_u64 (*current_cgroup_id)(void) = (void *)80;
+static void *(*local_storage)(void *map, spur_u64 flags) = (void *)81;
+static long (*probe_read_kernel)(void *to, spur_u32 size, const void *from) = (void *)113;
+static void *(*ringbuf_reserve)(void *ring, spur_u64 size, spur_u64 flags) = (void *)131;
+static void (*ringbuf_submit)(void *data, spur_u64 flags) = (void *)132;
+
+#endif

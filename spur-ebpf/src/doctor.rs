@@ -1,0 +1,149 @@
+//! A second pair of eyes: reads back through `aya` and `/proc` what `libbpf` attached.
+
+use crate::cgroup::Cgroup;
+use crate::pins::Pins;
+use crate::{CgroupId, Error, Result, sys};
+use aya::maps::MapInfo;
+use aya::programs::links;
+use aya::programs::{ProgramInfo, loaded_links, loaded_programs};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+/// What the kernel says of one fence; every member was read, none remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Kernel id of the link.
+    pub link_id: u32,
+    /// Kernel id of the program.
+    pub program_id: u32,
+    /// Tag of the program.
+    pub program_tag: u64,
+    /// The fenced cgroup.
+    pub cgroup: CgroupId,
+    /// Ids of the device programs on the cgroup itself.
+    pub own: Vec<u32>,
+    /// Ids of all device programs that run for the cgroup, those of its ancestors included.
+    pub effective: Vec<u32>,
+}
+
+/// Proves that the pin `links/<name>` below `root` is a living link of the pinned program on the cgroup, that the kernel runs
+/// that program for it, and that the program uses the maps pinned here.
+///
+/// This shows what is attached, not that it refuses: only a canary open shows that.
+pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
+    let pins = Pins {
+        root: root.to_owned(),
+    };
+    let cgroup = Cgroup::open(cgroup)?;
+    let path = pins.link(name)?;
+    let subject = path.display().to_string();
+    let unfit = |reason: String| Error::Unfit {
+        subject: subject.clone(),
+        reason,
+    };
+
+    let link = links::PinnedLink::from_pin(&path)
+        .map_err(|error| unfit(format!("aya cannot open it: {error}")))?;
+    let link = links::FdLink::from(link)
+        .info()
+        .map_err(|error| unfit(format!("aya cannot inspect it: {error}")))?;
+    let program = pinned_program(&pins)?;
+    if link.program_id() != program.id() {
+        return Err(unfit(format!(
+            "its program is {}, the pinned program is {}",
+            link.program_id(),
+            program.id()
+        )));
+    }
+    check_loaded(link.id(), program.id(), program.tag()).map_err(&unfit)?;
+    check_maps(&pins, &program).map_err(&unfit)?;
+    check_fdinfo(&path, cgroup.id).map_err(&unfit)?;
+
+    let query = |effective| {
+        sys::cgroup_programs(cgroup.as_fd(), effective)
+            .map_err(Error::kernel("query device programs of", &cgroup.path))
+    };
+    let (own, effective) = (query(false)?, query(true)?);
+    if !own.contains(&program.id()) || !effective.contains(&program.id()) {
+        return Err(unfit(format!(
+            "program {} does not run for {}: {own:?}, {effective:?}",
+            program.id(),
+            cgroup.path
+        )));
+    }
+    Ok(Proof {
+        link_id: link.id(),
+        program_id: program.id(),
+        program_tag: program.tag(),
+        cgroup: cgroup.id,
+        own,
+        effective,
+    })
+}
+
+fn pinned_program(pins: &Pins) -> Result<ProgramInfo> {
+    let path = pins.object("spur_fence");
+    ProgramInfo::from_pin(&path).map_err(|error| Error::Unfit {
+        subject: path.display().to_string(),
+        reason: format!("aya cannot read it: {error}"),
+    })
+}
+
+/// The link and the program are in the kernel's own lists. Others come and go meanwhile, so errors of single entries are skipped.
+fn check_loaded(link_id: u32, program_id: u32, tag: u64) -> std::result::Result<(), String> {
+    let listed = loaded_links()
+        .flatten()
+        .any(|link| link.id() == link_id && link.program_id() == program_id);
+    if !listed {
+        return Err(format!(
+            "link {link_id} of program {program_id} is not in the kernel's list of links"
+        ));
+    }
+    let loaded = loaded_programs()
+        .flatten()
+        .any(|program| program.id() == program_id && program.tag() == tag);
+    if !loaded {
+        return Err(format!(
+            "program {program_id} is not in the kernel's list of programs"
+        ));
+    }
+    Ok(())
+}
+
+/// The program uses the maps of this folder: else policies would be written where nobody reads them.
+fn check_maps(pins: &Pins, program: &ProgramInfo) -> std::result::Result<(), String> {
+    let used = program
+        .map_ids()
+        .map_err(|error| error.to_string())?
+        .unwrap_or_default();
+    for name in ["majors", "devices", "policies", "counters"] {
+        let map = MapInfo::from_pin(pins.object(name))
+            .map_err(|error| format!("aya cannot read map {name}: {error}"))?;
+        if !used.contains(&map.id()) {
+            return Err(format!(
+                "program {} does not use the pinned map {name} ({})",
+                program.id(),
+                map.id()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's text about the link names the cgroup.
+fn check_fdinfo(path: &Path, cgroup: CgroupId) -> std::result::Result<(), String> {
+    let fd = sys::pinned(path).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))
+        .map_err(|error| error.to_string())?;
+    let named = text
+        .lines()
+        .find_map(|line| line.strip_prefix("cgroup_id:"))
+        .map(str::trim);
+    if named == Some(&cgroup.to_string()) {
+        return Ok(());
+    }
+    Err(format!(
+        "the kernel says that it is on cgroup {}, not {cgroup}",
+        named.unwrap_or("unknown")
+    ))
+}

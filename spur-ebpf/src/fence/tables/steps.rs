@@ -1,0 +1,102 @@
+//! The order in which a device table is written, so that nothing opens up on the way.
+//!
+//! The program reads the class of the major, then looks the device up. A device is open if the class was "open", or if it was
+//! "listed" and the lookup missed; and a lookup may miss an entry at the moment in which that entry is replaced. So under a
+//! "listed" major nothing is replaced or taken away: such a major is "whole" meanwhile, and no program may still run with the
+//! class that it had before.
+
+use crate::abi::{MAJOR_LISTED, MAJOR_OPEN, MAJOR_WHOLE, RawDevice, RawDeviceKey};
+use std::collections::BTreeMap;
+
+/// Class of each major that is not open.
+pub(super) type Majors = BTreeMap<u32, u32>;
+/// Entry of each listed device.
+pub(super) type Devices = BTreeMap<RawDeviceKey, RawDevice>;
+
+/// One write to the maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Sets the class of a major.
+    Major(u32, u32),
+    /// Inserts or replaces an entry.
+    Put(RawDeviceKey, RawDevice),
+    /// Removes an entry.
+    Delete(RawDeviceKey),
+    /// Waits until no program runs that started before.
+    Wait,
+}
+
+/// The steps that lead from one table to another.
+pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<Step> {
+    let class = |majors: &Majors, major: u32| majors.get(&major).copied().unwrap_or(MAJOR_OPEN);
+    let was = |major| class(&old.0, major);
+    let will_be = |major| class(&new.0, major);
+    // An entry whose device is open afterwards goes last: until then it keeps the device closed.
+    let opens = |key: &RawDeviceKey| !new.1.contains_key(key) && will_be(key.major) != MAJOR_WHOLE;
+    let put = || {
+        new.1
+            .iter()
+            .filter(|(key, device)| old.1.get(key) != Some(device))
+    };
+    let gone = || old.1.keys().filter(|key| !new.1.contains_key(key));
+    let replaced = |major| put().any(|(key, _)| key.major == major && old.1.contains_key(key));
+
+    let mut steps = Vec::new();
+    // 1. Close: what will be whole, and for the while what is listed and has an entry replaced.
+    let close = |major: u32| {
+        was(major) != MAJOR_WHOLE
+            && (will_be(major) == MAJOR_WHOLE || was(major) == MAJOR_LISTED && replaced(major))
+    };
+    let closed: Vec<u32> = old
+        .0
+        .keys()
+        .chain(new.0.keys().filter(|major| was(**major) == MAJOR_OPEN))
+        .copied()
+        .filter(|&major| close(major))
+        .collect();
+    steps.extend(closed.iter().map(|&major| Step::Major(major, MAJOR_WHOLE)));
+    if closed.iter().any(|&major| was(major) == MAJOR_LISTED) {
+        steps.push(Step::Wait);
+    }
+    // 2. Entries.
+    steps.extend(
+        gone()
+            .filter(|key| !opens(key))
+            .map(|&key| Step::Delete(key)),
+    );
+    steps.extend(put().map(|(&key, &device)| Step::Put(key, device)));
+    // 3. What is listed from now on.
+    let is_now = |major: u32| {
+        if closed.contains(&major) {
+            MAJOR_WHOLE
+        } else {
+            was(major)
+        }
+    };
+    let listed: Vec<u32> = new
+        .0
+        .keys()
+        .copied()
+        .filter(|&major| will_be(major) == MAJOR_LISTED && is_now(major) != MAJOR_LISTED)
+        .collect();
+    if listed.iter().any(|&major| is_now(major) == MAJOR_WHOLE) {
+        steps.push(Step::Wait);
+    }
+    steps.extend(listed.iter().map(|&major| Step::Major(major, MAJOR_LISTED)));
+    // 4. Open: what the new table no longer fences.
+    steps.extend(
+        gone()
+            .filter(|key| opens(key))
+            .map(|&key| Step::Delete(key)),
+    );
+    steps.extend(
+        old.0
+            .keys()
+            .filter(|major| will_be(**major) == MAJOR_OPEN)
+            .map(|&major| Step::Major(major, MAJOR_OPEN)),
+    );
+    steps
+}
+
+#[cfg(test)]
+mod tests;

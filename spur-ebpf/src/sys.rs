@@ -1,0 +1,207 @@
+//! The system calls that `libbpf-rs` and `std` have no safe form for.
+
+use libbpf_rs::libbpf_sys;
+use std::ffi::CString;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The kernel runs at most this many programs of one kind per cgroup (`BPF_CGROUP_MAX_PROGS`).
+const CGROUP_PROGRAMS_MAX: usize = 64;
+
+/// Turns libbpf's "negative errno" into an error.
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::from_raw_os_error(-result))
+    } else {
+        Ok(result)
+    }
+}
+
+/// Takes over a descriptor that a libbpf call returned, or its error.
+fn owned(result: i32) -> io::Result<OwnedFd> {
+    let fd = check(result)?;
+    // SAFETY: the call succeeded, so this is a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+}
+
+/// `BPF_LINK_CREATE`: attaches a device program to a cgroup beside (never instead of) others.
+pub(crate) fn link_create(program: BorrowedFd<'_>, cgroup: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: both descriptors are open for the length of the call and a null options pointer is allowed.
+    owned(unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            cgroup.as_raw_fd(),
+            libbpf_sys::BPF_CGROUP_DEVICE,
+            std::ptr::null(),
+        )
+    })
+}
+
+/// `BPF_LINK_UPDATE`: replaces the program of a link in one step.
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are open for the length of the call and a null options pointer is allowed.
+    check(unsafe {
+        libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+    })
+    .map(drop)
+}
+
+/// `BPF_LINK_DETACH`: takes the program off also while others hold the link.
+pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the length of the call.
+    check(unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
+}
+
+/// `BPF_OBJ_PIN`.
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: the descriptor is open and the path is a C string, both for the length of the call.
+    check(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) }).map(drop)
+}
+
+/// `BPF_OBJ_GET`.
+pub(crate) fn pinned(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string for the length of the call.
+    owned(unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) })
+}
+
+/// Id, type and tag of a program.
+pub(crate) struct ProgramFacts {
+    pub(crate) id: u32,
+    pub(crate) kind: u32,
+    pub(crate) tag: [u8; 8],
+}
+
+/// `BPF_OBJ_GET_INFO_BY_FD` of a program.
+pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = u32::try_from(size_of::<libbpf_sys::bpf_prog_info>()).expect("a small struct");
+    // SAFETY: `info` is a zeroed struct of `len` bytes, which the kernel fills and does not keep.
+    check(unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            program.as_raw_fd(),
+            std::ptr::from_mut(&mut info).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(ProgramFacts {
+        id: info.id,
+        kind: info.type_,
+        tag: info.tag,
+    })
+}
+
+/// `BPF_PROG_QUERY`: ids of the device programs on a cgroup, or of all that run for it (`effective`).
+///
+/// libbpf passes a full-size `bpf_attr`, which Linux 6.17 to 7.1 write beyond what was asked for.
+pub(crate) fn cgroup_programs(cgroup: BorrowedFd<'_>, effective: bool) -> io::Result<Vec<u32>> {
+    // Every level of a deep tree may add its own; more than this is an error, not a short answer.
+    let mut ids = vec![0u32; CGROUP_PROGRAMS_MAX * 16];
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
+        query_flags: if effective {
+            libbpf_sys::BPF_F_QUERY_EFFECTIVE
+        } else {
+            0
+        },
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.prog_cnt = u32::try_from(ids.len()).expect("a small count");
+    // SAFETY: `ids` has room for `prog_cnt` ids and both it and `options` live through the call.
+    check(unsafe {
+        libbpf_sys::bpf_prog_query_opts(
+            cgroup.as_raw_fd(),
+            libbpf_sys::BPF_CGROUP_DEVICE,
+            &raw mut options,
+        )
+    })?;
+    // SAFETY: the kernel and libbpf write this member as a plain u32.
+    let count = unsafe { options.__bindgen_anon_1.prog_cnt };
+    ids.truncate(count as usize);
+    Ok(ids)
+}
+
+/// The `f_type` of the file system that holds an open file.
+pub(crate) fn fs_magic(file: BorrowedFd<'_>) -> io::Result<i64> {
+    let mut stat = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open and `stat` has room for the struct.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded and filled the struct.
+    Ok(unsafe { stat.assume_init() }.f_type)
+}
+
+/// Mounts a BPF file system that only its owner may enter.
+pub(crate) fn mount_bpffs(path: &Path) -> io::Result<()> {
+    let target = c_path(path)?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: all pointers are C strings that live through the call.
+    let result = unsafe {
+        libc::mount(
+            c"bpf".as_ptr(),
+            target.as_ptr(),
+            c"bpf".as_ptr(),
+            flags,
+            c"mode=0700".as_ptr().cast(),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Waits until no program still runs with what it read from a map before this call (`synchronize_rcu`).
+pub(crate) fn wait_for_running_programs() -> io::Result<()> {
+    /// `MEMBARRIER_CMD_GLOBAL` of `<linux/membarrier.h>`.
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: the call takes three integers and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, the clock of [`crate::abi::RawEvent::time_ns`].
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` has room for the answer; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// Waits until a descriptor is readable, at most `timeout_ms` (-1: for ever). A signal ends the wait early.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `poll` is one valid entry that lives through the call.
+    let result = unsafe { libc::poll(&raw mut poll, 1, timeout_ms) };
+    if result >= 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}
