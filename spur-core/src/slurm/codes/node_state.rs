@@ -26,7 +26,7 @@ struct State {
 impl State {
     fn of(view: &NodeView) -> Self {
         let node = &view.node;
-        let base = if node.admin == AdminState::Down {
+        let base = if node.admin == AdminState::Down || node.lost {
             Base::Down
         } else if node.cpus_used.is_empty() && node.gpus_used.is_empty() && node.memory_used == 0 {
             Base::Idle
@@ -49,12 +49,15 @@ impl State {
     fn words(&self) -> (&'static str, &'static str, &'static str) {
         let star = if self.silent { "*" } else { "" };
         let busy = self.completing || matches!(self.base, Base::Mixed | Base::Allocated);
+        if self.drain {
+            return if busy {
+                ("draining", "drng", star)
+            } else {
+                ("drained", "drain", star)
+            };
+        }
         match self.base {
             Base::Down => ("down", "down", star),
-            Base::Idle | Base::Mixed | Base::Allocated if self.drain && busy => {
-                ("draining", "drng", star)
-            }
-            Base::Idle | Base::Mixed | Base::Allocated if self.drain => ("drained", "drain", star),
             Base::Allocated if self.silent => ("allocated", "alloc", star),
             Base::Allocated if self.completing => ("allocated", "alloc", "+"),
             Base::Allocated => ("allocated", "alloc", ""),
@@ -152,6 +155,8 @@ mod tests {
             jobs: std::collections::BTreeSet::new(),
             generation: Generation(0),
             last_busy: Millis(0),
+            lost: false,
+            next_inventory: None,
         };
         let mut view = NodeView {
             node,
@@ -171,7 +176,19 @@ mod tests {
     #[test]
     fn nodes_states_have_slurms_words() {
         type Edit = fn(&mut NodeView);
-        let cases: [(Edit, &str, &str, &str); 17] = [
+        let cases: [(Edit, &str, &str, &str); 19] = [
+            (
+                |v| (v.node.lost = true, v.node.connected = false).1,
+                "down*",
+                "down*",
+                "DOWN+NOT_RESPONDING",
+            ),
+            (
+                |v| (v.node.lost = true, v.node.admin = AdminState::Drain).1,
+                "drain",
+                "drained",
+                "DOWN+DRAIN",
+            ),
             (|_| (), "idle", "idle", "IDLE"),
             (|v| used(v, 2), "mix", "mixed", "MIXED"),
             (|v| used(v, 4), "alloc", "allocated", "ALLOCATED"),
