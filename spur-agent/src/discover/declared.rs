@@ -1,0 +1,43 @@
+//! Stand-ins for GPUs: device nodes without a driver, declared by configuration.
+
+use super::{FoundGpu, Identity};
+use crate::config::DeclaredGpus;
+use spur_core::resources::{DeviceFile, Gpu, GpuVendor};
+
+/// The declared GPUs in the order of the configuration.
+pub fn gpus(groups: &[DeclaredGpus]) -> Vec<FoundGpu> {
+    let all = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(at, group)| (0..group.count).map(move |number| (at, group, number)));
+    (0u32..)
+        .zip(all)
+        .map(|(index, (at, group, number))| FoundGpu {
+            gpu: Gpu {
+                index,
+                vendor: GpuVendor::Simulated,
+                model: group.model.clone(),
+                uuid: String::new(),
+                pci: String::new(),
+                numa: None,
+                memory_mib: group.memory_mib,
+                files: vec![file(group, number)],
+                links: Vec::new(),
+            },
+            identity: Identity::Declared { group: at, number },
+        })
+        .collect()
+}
+
+/// The device node of one stand-in.
+pub fn file(group: &DeclaredGpus, number: u32) -> DeviceFile {
+    DeviceFile {
+        path: group
+            .dev_dir
+            .join(format!("gpu{number}"))
+            .to_string_lossy()
+            .into_owned(),
+        major: group.major,
+        minor: group.minor + number,
+    }
+}
