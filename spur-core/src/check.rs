@@ -1,1 +1,277 @@
-//! The rules that must never break, stated over a [`crate::cluster::Cluster`].
+//! The rules that must never break, stated over a [`Cluster`]. Tests, the simulation and debug builds run this.
+
+use crate::cluster::Cluster;
+use crate::id::{Generation, JobId, NodeId};
+use crate::job::Job;
+use crate::job::state::JobState;
+use crate::node::Node;
+use crate::resources::{IdSet, NodeShare};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[cfg(test)]
+mod tests;
+
+/// A broken rule: a defect in spur, never a user's mistake.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Two holders of one device, or of memory that is not there.
+    #[error("node {node}: {what} granted twice or not there (job {job})")]
+    GrantedTwice {
+        /// Where.
+        node: NodeId,
+        /// What: CPUs, GPUs or memory.
+        what: &'static str,
+        /// The second holder.
+        job: JobId,
+    },
+    /// What a node counts as used is not what jobs hold.
+    #[error("node {node}: the {what} counted as used are not those that jobs hold")]
+    WrongSum {
+        /// Where.
+        node: NodeId,
+        /// What: CPUs, GPUs, memory or jobs.
+        what: &'static str,
+    },
+    /// A job is in a condition that its state forbids.
+    #[error("job {job} ({state}): {what}")]
+    BadJob {
+        /// Which job.
+        job: JobId,
+        /// Its state.
+        state: JobState,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The cluster as a whole is wrong.
+    #[error("{0}")]
+    BadCluster(&'static str),
+}
+
+/// Checks every rule; the first that is broken is the error.
+pub fn check(cluster: &Cluster) -> Result<(), Violation> {
+    ids(cluster)?;
+    let mut held: BTreeMap<NodeId, Held> = BTreeMap::new();
+    for job in cluster.jobs.values() {
+        job_is_sound(cluster, job)?;
+        let leftovers = job.leftovers.values().map(|leftover| &leftover.share);
+        for share in job.allocation.iter().chain(leftovers) {
+            held.entry(share.node).or_default().add(job.id, share)?;
+        }
+    }
+    for node in cluster.nodes.values() {
+        held.remove(&node.id).unwrap_or_default().is_what(node)?;
+    }
+    match held.keys().next() {
+        Some(_) => Err(Violation::BadCluster(
+            "a job holds something on a node that is not there",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks what no event may take back: numbers and generations never fall.
+pub fn check_step(before: &Cluster, after: &Cluster) -> Result<(), Violation> {
+    if after.next_job < before.next_job {
+        return Err(Violation::BadCluster("the next job number fell"));
+    }
+    if after.generation < before.generation {
+        return Err(Violation::BadCluster("the generation fell"));
+    }
+    if before.nodes.keys().any(|id| !after.nodes.contains_key(id)) {
+        return Err(Violation::BadCluster("a node was forgotten"));
+    }
+    let sank = before.jobs.values().find(|job| {
+        after
+            .jobs
+            .get(&job.id)
+            .is_some_and(|later| later.generation < job.generation)
+    });
+    sank.map_or(Ok(()), |job| Err(bad(job, "its generation fell")))
+}
+
+fn ids(cluster: &Cluster) -> Result<(), Violation> {
+    let named = cluster
+        .nodes
+        .values()
+        .all(|node| cluster.node_ids.get(&node.name) == Some(&node.id));
+    if !named || cluster.nodes.len() != cluster.node_ids.len() {
+        return Err(Violation::BadCluster(
+            "names and numbers of nodes do not match",
+        ));
+    }
+    if cluster
+        .jobs
+        .keys()
+        .next_back()
+        .is_some_and(|last| *last >= cluster.next_job)
+    {
+        return Err(Violation::BadCluster(
+            "a job's number is not below the next one",
+        ));
+    }
+    let newest = cluster
+        .jobs
+        .values()
+        .map(|job| job.generation)
+        .max()
+        .unwrap_or_default();
+    if newest > cluster.generation {
+        return Err(Violation::BadCluster(
+            "a job's generation was never given out",
+        ));
+    }
+    if cluster.index_is_true() {
+        Ok(())
+    } else {
+        Err(Violation::BadCluster(
+            "the index of waiting and due jobs is wrong",
+        ))
+    }
+}
+
+fn bad(job: &Job, what: &'static str) -> Violation {
+    Violation::BadJob {
+        job: job.id,
+        state: job.state,
+        what,
+    }
+}
+
+fn job_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
+    let holds = !job.allocation.is_empty();
+    if holds != (job.state == JobState::Running) {
+        return Err(bad(job, "a job holds an allocation exactly while it runs"));
+    }
+    let keys: BTreeSet<NodeId> = job.leftovers.keys().copied().collect();
+    if keys != job.uncleaned
+        || job
+            .leftovers
+            .iter()
+            .any(|(node, left)| *node != left.share.node)
+    {
+        return Err(bad(job, "its leftovers and unclean nodes differ"));
+    }
+    if job
+        .allocation
+        .iter()
+        .any(|share| job.leftovers.contains_key(&share.node))
+    {
+        return Err(bad(job, "it runs where it is not clean"));
+    }
+    if job.state.is_terminal() != (job.ended.is_some() && job.state != JobState::Running) {
+        return Err(bad(job, "its end time does not match its state"));
+    }
+    if holds && job.generation == Generation::default() {
+        return Err(bad(job, "it runs without a generation"));
+    }
+    if job
+        .leftovers
+        .values()
+        .any(|left| left.generation > job.generation)
+    {
+        return Err(bad(job, "a leftover is newer than the job"));
+    }
+    if job.state == JobState::Pending && !job.steps.is_empty() {
+        return Err(bad(job, "it waits and has steps"));
+    }
+    steps_are_sound(cluster, job)
+}
+
+fn steps_are_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
+    let whole = if job.allocation.is_empty() {
+        &job.last_nodes
+    } else {
+        &job.allocation
+    };
+    for part in job.steps.values().flat_map(|step| &step.shares) {
+        let share = whole.iter().find(|share| share.node == part.share.node);
+        let inside = share.is_some_and(|share| {
+            part.share.gpus.is_subset(&share.gpus) && part.share.cpus.is_subset(&share.cpus)
+        });
+        if !inside || !cluster.nodes.contains_key(&part.share.node) {
+            return Err(bad(job, "a step exceeds the allocation"));
+        }
+    }
+    let late = job
+        .steps
+        .values()
+        .any(|step| step.reported.len() > step.shares.len());
+    if late {
+        Err(bad(job, "more nodes reported than a step has"))
+    } else {
+        Ok(())
+    }
+}
+
+/// What jobs hold on one node.
+#[derive(Default)]
+struct Held {
+    cpus: IdSet,
+    gpus: IdSet,
+    memory: u64,
+    jobs: BTreeSet<JobId>,
+}
+
+impl Held {
+    fn add(&mut self, job: JobId, share: &NodeShare) -> Result<(), Violation> {
+        let twice = |what| Violation::GrantedTwice {
+            node: share.node,
+            what,
+            job,
+        };
+        if self.gpus.intersects(&share.gpus) {
+            return Err(twice("GPUs"));
+        }
+        if self.cpus.intersects(&share.cpus) {
+            return Err(twice("CPUs"));
+        }
+        self.gpus.union_with(&share.gpus);
+        self.cpus.union_with(&share.cpus);
+        self.memory = self.memory.saturating_add(share.memory_mib);
+        self.jobs.insert(job);
+        Ok(())
+    }
+
+    /// Whether this is what the node counts, and whether the node has it.
+    fn is_what(&self, node: &Node) -> Result<(), Violation> {
+        let wrong = |what| {
+            Err(Violation::WrongSum {
+                node: node.id,
+                what,
+            })
+        };
+        if self.gpus != node.gpus_used {
+            return wrong("GPUs");
+        }
+        if self.cpus != node.cpus_used {
+            return wrong("CPUs");
+        }
+        if self.memory != node.memory_used {
+            return wrong("MiB of memory");
+        }
+        if self.jobs != node.jobs {
+            return wrong("jobs");
+        }
+        let job = self.jobs.first().copied().unwrap_or_default();
+        let absent = |what| {
+            Err(Violation::GrantedTwice {
+                node: node.id,
+                what,
+                job,
+            })
+        };
+        let gpus = node.inventory.gpus.len();
+        if self.gpus.iter().any(|index| index as usize >= gpus) {
+            return absent("GPUs");
+        }
+        if self.cpus.iter().any(|cpu| cpu >= node.inventory.cpus) {
+            return absent("CPUs");
+        }
+        if self.memory > node.inventory.memory_mib {
+            absent("memory")
+        } else {
+            Ok(())
+        }
+    }
+}

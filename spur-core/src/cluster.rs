@@ -1,4 +1,26 @@
 //! The cluster's state and the one function that changes it.
+//!
+//! [`Cluster::apply`] only dispatches; each family of events has its handler below `cluster/`. An event that makes no sense
+//! in the present state changes nothing: it is ignored, with a reason.
+
+mod cancel;
+mod due;
+mod end;
+mod index;
+mod node;
+mod orders;
+mod place;
+mod purge;
+mod report;
+mod step;
+mod stored;
+mod submit;
+mod update;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use place::takes_jobs;
 
 use crate::effect::Effects;
 use crate::event::Event;
@@ -7,11 +29,13 @@ use crate::job::Job;
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::time::Millis;
+use index::Index;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything that the controller knows and that survives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "stored::Stored")]
 pub struct Cluster {
     /// Cluster name.
     pub name: String,
@@ -23,7 +47,7 @@ pub struct Cluster {
     pub node_ids: BTreeMap<NodeName, NodeId>,
     /// Jobs that are not yet purged.
     pub jobs: BTreeMap<JobId, Job>,
-    /// The number that the next job gets; never falls.
+    /// The number that the next job gets; never falls. 0 in a cluster that never had a job (numbers start at 1).
     pub next_job: JobId,
     /// Last generation given out; never falls.
     pub generation: Generation,
@@ -31,12 +55,158 @@ pub struct Cluster {
     pub min_job_age: u64,
     /// Seconds of silence after which a node is lost.
     pub node_timeout: u64,
+    /// What can be derived from the rest: who waits, and what time alone makes due.
+    #[serde(skip)]
+    index: Index,
 }
 
 impl Cluster {
     /// Applies one logged event. Same state, same event, same result, on every replica, for ever. Cannot fail.
     pub fn apply(&mut self, at: Millis, event: &Event) -> Effects {
-        let (_, _) = (at, event);
-        Effects::default()
+        let mut fx = Effects::default();
+        let taken = self.dispatch(at, event, &mut fx);
+        if let Err(why) = taken {
+            debug_assert!(
+                fx.effects.is_empty(),
+                "an ignored event has no effect: {event:?}"
+            );
+            fx.ignored = Some(why);
+        }
+        self.reindex(&fx);
+        #[cfg(debug_assertions)]
+        self.recheck(event);
+        fx
+    }
+
+    fn dispatch(&mut self, at: Millis, event: &Event, fx: &mut Effects) -> Taken {
+        match event {
+            Event::Configured {
+                cluster,
+                partitions,
+                min_job_age,
+                node_timeout,
+            } => self.on_configured(cluster, partitions, (*min_job_age, *node_timeout), fx),
+            Event::PartitionUpdated { name, state } => self.on_partition_updated(name, *state, fx),
+            Event::NodeConnected(hello) => self.on_node_connected(at, hello, fx),
+            Event::NodeDisconnected { node } => self.on_node_disconnected(at, *node, fx),
+            Event::NodeLost { node } => self.on_node_lost(at, *node, fx),
+            Event::NodeUpdated {
+                node,
+                admin,
+                reason,
+                by,
+            } => self.on_node_updated(at, *node, *admin, (reason, *by), fx),
+            Event::FenceChanged { node, fence, note } => {
+                self.on_fence_changed(*node, *fence, note, fx)
+            }
+            Event::Submitted {
+                job,
+                spec,
+                priority,
+            } => self.on_submitted(at, *job, spec, *priority, fx),
+            Event::Placed {
+                job,
+                shares,
+                generation,
+            } => self.on_placed(at, *job, shares, *generation, fx),
+            Event::Explained { reasons } => self.on_explained(reasons, fx),
+            Event::StepGranted {
+                job,
+                step,
+                name,
+                uid,
+                shares,
+                cpus_per_task,
+            } => {
+                let asked = step::Granted {
+                    name,
+                    uid: *uid,
+                    shares,
+                    cpus_per_task: *cpus_per_task,
+                };
+                self.on_step_granted(at, *job, *step, asked, fx)
+            }
+            Event::StepEnded {
+                job,
+                step,
+                node,
+                generation,
+                exit,
+                oom,
+            } => {
+                let from = report::Origin {
+                    job: *job,
+                    node: *node,
+                    generation: *generation,
+                };
+                self.on_step_ended(at, from, *step, (*exit, *oom), fx)
+            }
+            Event::LaunchFailed {
+                job,
+                node,
+                generation,
+                why,
+                node_fault,
+            } => {
+                let from = report::Origin {
+                    job: *job,
+                    node: *node,
+                    generation: *generation,
+                };
+                self.on_launch_failed(at, from, why, *node_fault, fx)
+            }
+            Event::Cleaned {
+                job,
+                node,
+                generation,
+            } => {
+                let from = report::Origin {
+                    job: *job,
+                    node: *node,
+                    generation: *generation,
+                };
+                self.on_cleaned(at, from, fx)
+            }
+            Event::Denials { job, node, count } => self.on_denials(*job, *node, *count, fx),
+            Event::Cancelled { job, by } => self.on_cancelled(at, *job, *by, fx),
+            Event::Finished { job, exit } => self.on_finished(at, *job, *exit, fx),
+            Event::TimedOut { job } => self.on_timed_out(at, *job, fx),
+            Event::Held { job, by_admin } => self.on_held(*job, *by_admin, fx),
+            Event::Released { job } => self.on_released(at, *job, fx),
+            Event::Requeued { job } => self.on_requeued(at, *job, fx),
+            Event::JobUpdated {
+                job,
+                time_limit,
+                name,
+                comment,
+                partition,
+                priority,
+            } => {
+                let change = update::Change {
+                    time_limit,
+                    name,
+                    comment,
+                    partition,
+                    priority,
+                };
+                self.on_job_updated(*job, &change, fx)
+            }
+            Event::Purged { jobs } => self.on_purged(jobs, fx),
+        }
+    }
+
+    /// Debug builds check every rule after every event, as long as that is cheap.
+    #[cfg(debug_assertions)]
+    fn recheck(&self, event: &Event) {
+        const CHEAP: usize = 200;
+        if self.jobs.len() < CHEAP
+            && self.nodes.len() < CHEAP
+            && let Err(broken) = crate::check::check(self)
+        {
+            panic!("{broken}, after {event:?}");
+        }
     }
 }
+
+/// Whether an event made sense; the error says why not.
+type Taken = Result<(), &'static str>;

@@ -1,5 +1,6 @@
 //! Jobs: what was asked for, what state they are in, what they hold.
 
+pub mod admit;
 pub mod spec;
 pub mod state;
 pub mod step;

@@ -19,3 +19,4 @@ pub mod plan;
 pub mod resources;
 pub mod slurm;
 pub mod time;
+pub mod view;

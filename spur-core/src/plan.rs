@@ -1,10 +1,22 @@
 //! The planner: proposes placements, changes nothing. Its answer is logged before it counts.
 
+pub(crate) mod ask;
+mod devices;
+pub(crate) mod fit;
+mod order;
+mod pass;
+mod rooms;
+pub(crate) mod slot;
+
+#[cfg(test)]
+mod tests;
+
 use crate::cluster::Cluster;
 use crate::id::JobId;
 use crate::job::state::Reason;
 use crate::resources::NodeShare;
 use crate::time::Millis;
+use pass::Wait;
 
 /// How much one pass may do; a bound on work, not on time, so that it is the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +56,28 @@ pub struct Plan {
     pub cut_short: bool,
 }
 
-/// Proposes placements for pending jobs.
+/// Proposes placements for pending jobs, by partition tier, priority and age. A job that cannot start blocks nothing that
+/// fits. Same cluster, same time, same plan.
 pub fn plan(cluster: &Cluster, at: Millis, budget: Budget) -> Plan {
-    let (_, _, _) = (cluster, at, budget);
-    Plan::default()
+    let mut pass = pass::Pass::new(cluster, at);
+    let mut plan = Plan::default();
+    for (looked_at, (job, partition)) in (0u32..).zip(order::queue(cluster)) {
+        let placed = u32::try_from(plan.placements.len()).unwrap_or(u32::MAX);
+        if looked_at >= budget.jobs || placed >= budget.placements {
+            plan.cut_short = true;
+            break;
+        }
+        match pass.consider(job, partition) {
+            Ok(shares) => plan.placements.push(Placement {
+                job: job.id,
+                shares,
+            }),
+            Err(Wait { reason, text }) => {
+                if job.reason != reason || job.reason_text != text {
+                    plan.reasons.push((job.id, reason, text.into_owned()));
+                }
+            }
+        }
+    }
+    plan
 }

@@ -9,6 +9,7 @@
 //! A terminal job whose `uncleaned` set is not empty is shown as COMPLETING and still holds its devices.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Base state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -83,4 +84,172 @@ pub struct ExitStatus {
     pub code: u8,
     /// Signal number, 0 if it exited.
     pub signal: u8,
+}
+
+/// What happens to a job, as far as its state is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It was given an allocation.
+    Placed,
+    /// Its last step ended, or its client gave the allocation back, with status 0.
+    Succeeded,
+    /// The same with another status.
+    Failed,
+    /// The kernel's out-of-memory killer ended it.
+    OutOfMemory,
+    /// Its owner or an operator wants it gone.
+    Cancelled,
+    /// It reached its limit.
+    TimedOut,
+    /// A node of its allocation was lost.
+    NodeLost,
+    /// A node could not start it and it is not to be tried again.
+    LaunchFailed,
+    /// It goes back to the queue.
+    Requeued,
+}
+
+/// The only reader of a job's next state. `None`: the cause means nothing in this state.
+pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
+    match state {
+        JobState::Pending => match cause {
+            Cause::Placed => Some(JobState::Running),
+            Cause::Cancelled | Cause::Succeeded | Cause::Failed => Some(JobState::Cancelled),
+            Cause::OutOfMemory
+            | Cause::TimedOut
+            | Cause::NodeLost
+            | Cause::LaunchFailed
+            | Cause::Requeued => None,
+        },
+        JobState::Running => match cause {
+            Cause::Placed => None,
+            Cause::Succeeded => Some(JobState::Completed),
+            Cause::Failed | Cause::LaunchFailed => Some(JobState::Failed),
+            Cause::OutOfMemory => Some(JobState::OutOfMemory),
+            Cause::Cancelled => Some(JobState::Cancelled),
+            Cause::TimedOut => Some(JobState::Timeout),
+            Cause::NodeLost => Some(JobState::NodeFail),
+            Cause::Requeued => Some(JobState::Pending),
+        },
+        JobState::Completed
+        | JobState::Failed
+        | JobState::Cancelled
+        | JobState::Timeout
+        | JobState::NodeFail
+        | JobState::OutOfMemory => match cause {
+            Cause::Requeued => Some(JobState::Pending),
+            Cause::Placed
+            | Cause::Succeeded
+            | Cause::Failed
+            | Cause::OutOfMemory
+            | Cause::Cancelled
+            | Cause::TimedOut
+            | Cause::NodeLost
+            | Cause::LaunchFailed => None,
+        },
+    }
+}
+
+impl JobState {
+    /// Every state, in declaration order.
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Timeout,
+        Self::NodeFail,
+        Self::OutOfMemory,
+    ];
+
+    /// Whether the job has ended.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Pending | Self::Running => false,
+            Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::Timeout
+            | Self::NodeFail
+            | Self::OutOfMemory => true,
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    /// Slurm's long word.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(crate::slurm::codes::job_state(*self, false))
+    }
+}
+
+impl Reason {
+    /// A sentence for people, for reasons that need no detail of the job.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Priority => "jobs of higher priority wait for the same resources",
+            Self::Resources => "what it asks for is not free at once",
+            Self::BeginTime => "its begin time has not come",
+            Self::JobHeldUser => "held by its owner",
+            Self::JobHeldAdmin => "held by an operator",
+            Self::PartitionDown => "its partition starts no jobs",
+            Self::PartitionInactive => "its partition is inactive",
+            Self::PartitionNodeLimit => "it asks for more nodes than its partition has",
+            Self::PartitionTimeLimit => "its time limit is above its partition's",
+            Self::ReqNodeNotAvail => "a node that it asks for takes no jobs now",
+            Self::BadConstraints => "no node meets its constraints",
+            Self::LaunchFailedHeld => "a node could not start it; held until released",
+            Self::NonZeroExitCode => "it ended with a non-zero exit code",
+            Self::TimeLimit => "it reached its time limit",
+            Self::NodeDown => "a node of its allocation was lost",
+            Self::RaisedSignal => "a signal ended it",
+            Self::OutOfMemory => "the kernel's out-of-memory killer ended it",
+            Self::JobLaunchFailure => "a node could not start it",
+            Self::Cleaning => "its last run is not cleaned up everywhere",
+        }
+    }
+}
+
+impl ExitStatus {
+    /// As a shell shows it: the code, or 128 plus the signal.
+    pub fn shell(self) -> u16 {
+        if self.signal == 0 {
+            u16::from(self.code)
+        } else {
+            128 + u16::from(self.signal)
+        }
+    }
+
+    /// The one of the two that a shell shows with the higher number.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        if (other.shell(), other.signal) > (self.shell(), self.signal) {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// Exited with 0.
+    pub fn is_success(self) -> bool {
+        self == Self::default()
+    }
+
+    /// What this status means to a job that ended with it.
+    pub fn cause(self, oom: bool) -> Cause {
+        match (oom, self.is_success()) {
+            (true, false) => Cause::OutOfMemory,
+            (false, false) => Cause::Failed,
+            (_, true) => Cause::Succeeded,
+        }
+    }
+}
+
+impl fmt::Display for ExitStatus {
+    /// `CODE:SIGNAL`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.code, self.signal)
+    }
 }

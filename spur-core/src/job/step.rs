@@ -1,5 +1,11 @@
 //! Steps: what runs inside an allocation.
 
+mod grant;
+#[cfg(test)]
+mod tests;
+
+pub use grant::grant;
+
 use crate::id::{NodeId, StepKind, Uid};
 use crate::job::state::ExitStatus;
 use crate::resources::NodeShare;
@@ -71,4 +77,13 @@ pub struct Step {
     /// The kernel's out-of-memory killer struck on some node.
     #[serde(default)]
     pub oom: bool,
+}
+
+impl Step {
+    /// The highest status that was reported.
+    pub fn exit(&self) -> ExitStatus {
+        self.reported
+            .values()
+            .fold(ExitStatus::default(), |worst, exit| worst.worse(*exit))
+    }
 }

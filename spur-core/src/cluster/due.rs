@@ -1,0 +1,60 @@
+//! What time alone makes due.
+
+use super::Cluster;
+use super::index::Due;
+use crate::event::Event;
+use crate::id::JobId;
+use crate::time::Millis;
+use std::ops::Bound;
+
+/// Most entries that one call of [`Cluster::expired`] answers with; the next call gives the rest.
+const BATCH: usize = 10_000;
+
+impl Cluster {
+    /// Events that time alone makes due by `at`: limits reached, nodes lost, ended jobs to forget. Empty once all that it
+    /// named was applied.
+    pub fn expired(&self, at: Millis) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut purged = Vec::new();
+        let due = self.index.due.iter().take_while(|(when, _)| *when <= at);
+        for (_, what) in due.take(BATCH) {
+            match *what {
+                Due::Limit(job) => events.push(Event::TimedOut { job }),
+                Due::Lost(node) => events.push(Event::NodeLost { node }),
+                Due::Purge(job) => purged.push(job),
+                Due::Begin(_) => {}
+            }
+        }
+        if !purged.is_empty() {
+            events.push(Event::Purged { jobs: purged });
+        }
+        events
+    }
+
+    /// When to look again: the next moment at which [`Self::expired`] says something (which may have passed) or a waiting
+    /// job may begin (always later than `at`), and what that is.
+    pub fn next_deadline(&self, at: Millis) -> Option<(Millis, &'static str)> {
+        let due = self
+            .index
+            .due
+            .first()
+            .map(|(when, what)| (*when, label(*what)));
+        let later = (Bound::Excluded((at, JobId(u32::MAX))), Bound::Unbounded);
+        let begin = self
+            .index
+            .begins
+            .range(later)
+            .next()
+            .map(|(when, _)| (*when, "begin time"));
+        due.into_iter().chain(begin).min()
+    }
+}
+
+fn label(due: Due) -> &'static str {
+    match due {
+        Due::Limit(_) => "time limit",
+        Due::Lost(_) => "silent node",
+        Due::Purge(_) => "ended job",
+        Due::Begin(_) => "begin time",
+    }
+}

@@ -1,0 +1,159 @@
+//! What can be derived from jobs and nodes, kept up to date so that nobody has to look at all of them: who waits, who runs,
+//! and what time alone makes due.
+
+use super::Cluster;
+use crate::effect::Effects;
+use crate::id::{JobId, NodeId};
+use crate::job::Job;
+use crate::job::state::JobState;
+use crate::node::Node;
+use crate::time::{Millis, TimeLimit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes due at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    /// A running job reaches its limit.
+    Limit(JobId),
+    /// A silent node is lost.
+    Lost(NodeId),
+    /// An ended job is forgotten.
+    Purge(JobId),
+    /// A waiting job may start: worth a planning pass, nothing to log.
+    Begin(JobId),
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    pub(super) pending: BTreeSet<JobId>,
+    pub(super) running: BTreeSet<JobId>,
+    /// Every entry of `jobs` and `nodes`, by time; begin times are apart, because they stay when they have passed.
+    pub(super) due: BTreeSet<(Millis, Due)>,
+    pub(super) begins: BTreeSet<(Millis, JobId)>,
+    jobs: BTreeMap<JobId, (Millis, Due)>,
+    nodes: BTreeMap<NodeId, (Millis, Due)>,
+}
+
+impl Index {
+    fn forget_job(&mut self, id: JobId) {
+        self.pending.remove(&id);
+        self.running.remove(&id);
+        if let Some(entry) = self.jobs.remove(&id) {
+            self.due.remove(&entry);
+            self.begins.remove(&(entry.0, id));
+        }
+    }
+
+    fn set_job(&mut self, job: &Job, min_job_age: u64) {
+        match job.state {
+            JobState::Pending => drop(self.pending.insert(job.id)),
+            JobState::Running => drop(self.running.insert(job.id)),
+            JobState::Completed
+            | JobState::Failed
+            | JobState::Cancelled
+            | JobState::Timeout
+            | JobState::NodeFail
+            | JobState::OutOfMemory => {}
+        }
+        let Some((at, due)) = job_due(job, min_job_age) else {
+            return;
+        };
+        self.jobs.insert(job.id, (at, due));
+        match due {
+            Due::Begin(id) => drop(self.begins.insert((at, id))),
+            Due::Limit(_) | Due::Lost(_) | Due::Purge(_) => drop(self.due.insert((at, due))),
+        }
+    }
+
+    fn forget_node(&mut self, id: NodeId) {
+        if let Some(entry) = self.nodes.remove(&id) {
+            self.due.remove(&entry);
+        }
+    }
+
+    fn set_node(&mut self, node: &Node, node_timeout: u64) {
+        if node.connected || node.lost {
+            return;
+        }
+        let entry = (node.last_seen.plus_secs(node_timeout), Due::Lost(node.id));
+        self.nodes.insert(node.id, entry);
+        self.due.insert(entry);
+    }
+}
+
+/// What time alone will do to the job next.
+fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
+    match job.state {
+        JobState::Pending => {
+            (job.eligible > job.submitted).then_some((job.eligible, Due::Begin(job.id)))
+        }
+        JobState::Running => match job.spec.time_limit {
+            Some(TimeLimit::Secs(secs)) => Some((job.started?.plus_secs(secs), Due::Limit(job.id))),
+            Some(TimeLimit::Unlimited) | None => None,
+        },
+        JobState::Completed
+        | JobState::Failed
+        | JobState::Cancelled
+        | JobState::Timeout
+        | JobState::NodeFail
+        | JobState::OutOfMemory => {
+            let clean = job.leftovers.is_empty();
+            clean.then_some((job.ended?.plus_secs(min_job_age), Due::Purge(job.id)))
+        }
+    }
+}
+
+impl Cluster {
+    /// Brings the index up to date for what an event touched.
+    pub(super) fn reindex(&mut self, fx: &Effects) {
+        for id in &fx.touched_jobs {
+            self.index.forget_job(*id);
+            if let Some(job) = self.jobs.get(id) {
+                self.index.set_job(job, self.min_job_age);
+            }
+        }
+        for id in &fx.touched_nodes {
+            self.index.forget_node(*id);
+            if let Some(node) = self.nodes.get(id) {
+                self.index.set_node(node, self.node_timeout);
+            }
+        }
+    }
+
+    /// Builds the index from nothing.
+    pub(super) fn reindex_all(&mut self) {
+        self.index = self.fresh_index();
+    }
+
+    fn fresh_index(&self) -> Index {
+        let mut index = Index::default();
+        for job in self.jobs.values() {
+            index.set_job(job, self.min_job_age);
+        }
+        for node in self.nodes.values() {
+            index.set_node(node, self.node_timeout);
+        }
+        index
+    }
+
+    /// Whether the index is what it would be if it were built from nothing.
+    pub(crate) fn index_is_true(&self) -> bool {
+        self.fresh_index() == self.index
+    }
+
+    /// Jobs that wait, in order of number (held ones too).
+    pub fn pending(&self) -> impl Iterator<Item = &Job> {
+        self.index.pending.iter().filter_map(|id| self.jobs.get(id))
+    }
+
+    /// Jobs that run, in order of number.
+    pub fn running(&self) -> impl Iterator<Item = &Job> {
+        self.index.running.iter().filter_map(|id| self.jobs.get(id))
+    }
+
+    /// How many jobs wait and how many run.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.index.pending.len(), self.index.running.len())
+    }
+}

@@ -1,0 +1,122 @@
+//! What shells send to agents, built from the state: nothing is kept twice.
+
+use super::Cluster;
+use crate::agent::order::{AllocatedNode, JobOrder, StepOrder};
+use crate::id::{JobId, NodeId, NodeName, StepKind};
+use crate::job::Job;
+use crate::job::state::JobState;
+use crate::job::step::StepState;
+use crate::resources::{MemoryRequest, NodeShare};
+use crate::time::TimeLimit;
+
+impl Cluster {
+    /// The order by which a node holds its part of a running job; `None` if it should not.
+    pub fn job_order(&self, id: JobId, node: NodeId) -> Option<JobOrder> {
+        let job = self
+            .jobs
+            .get(&id)
+            .filter(|job| job.state == JobState::Running)?;
+        let index = job.allocation.iter().position(|share| share.node == node)?;
+        let spec = &job.spec;
+        let (mem_per_cpu, mem_per_node) = match spec.memory {
+            MemoryRequest::PerCpu(mib) => (Some(mib), None),
+            MemoryRequest::PerNode(mib) => (None, Some(mib)),
+            MemoryRequest::PerGpu(_) | MemoryRequest::Default => (None, None),
+        };
+        Some(JobOrder {
+            job: id,
+            generation: job.generation,
+            cluster: self.name.clone(),
+            owner: spec.owner.clone(),
+            name: spec.name.clone(),
+            account: spec.account.clone(),
+            partition: spec.partition.clone(),
+            qos: spec.qos.clone(),
+            nodes: self.allocated(&job.allocation),
+            index: u32::try_from(index).ok()?,
+            tasks: job.allocation.iter().map(|share| share.tasks).sum(),
+            cpus_per_task: spec.cpus_per_task,
+            cpus_per_task_set: spec.cpus_per_task_set,
+            tasks_set: spec.tasks_set,
+            tasks_per_node: spec.tasks_per_node,
+            mem_per_cpu,
+            mem_per_node,
+            work_dir: spec.work_dir.clone(),
+            submit_host: spec.submit_host.clone(),
+            started: job.started?,
+            time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
+            restarts: job.restarts,
+        })
+    }
+
+    /// The order by which a node runs its part of a step that it has not reported yet; the shell adds a batch step's
+    /// payload. `None` if it should not run it.
+    pub fn step_order(&self, id: JobId, kind: StepKind, node: NodeId) -> Option<StepOrder> {
+        let job = self
+            .jobs
+            .get(&id)
+            .filter(|job| job.state == JobState::Running)?;
+        let step = job
+            .steps
+            .get(&kind)
+            .filter(|step| step.state == StepState::Running)?;
+        let index = step
+            .shares
+            .iter()
+            .position(|part| part.share.node == node)?;
+        if step.reported.contains_key(&node) {
+            return None;
+        }
+        let part = step.shares.get(index)?;
+        let tasks_on = |part: &crate::job::step::StepShare| {
+            Some((self.node_name(part.share.node)?, part.share.tasks))
+        };
+        Some(StepOrder {
+            job: id,
+            step: kind,
+            generation: job.generation,
+            nodes: step.shares.iter().filter_map(tasks_on).collect(),
+            index: u32::try_from(index).ok()?,
+            share: part.share.clone(),
+            task_ids: part.task_ids.clone(),
+            tasks: step.shares.iter().map(|part| part.share.tasks).sum(),
+            cpus_per_task: step.cpus_per_task,
+            batch: None,
+        })
+    }
+
+    /// Everything that a node should hold and run now, for [`crate::agent::order::ToAgent::Welcome`].
+    pub fn welcome(&self, node: NodeId) -> (Vec<JobOrder>, Vec<StepOrder>) {
+        let Some(there) = self.nodes.get(&node) else {
+            return (Vec::new(), Vec::new());
+        };
+        let jobs = there.jobs.iter().filter_map(|id| self.jobs.get(id));
+        let steps_of = |job: &Job| {
+            let (id, kinds) = (job.id, job.steps.keys().copied().collect::<Vec<_>>());
+            kinds
+                .into_iter()
+                .filter_map(move |kind| self.step_order(id, kind, node))
+        };
+        let steps = jobs.clone().flat_map(steps_of).collect();
+        (
+            jobs.filter_map(|job| self.job_order(job.id, node))
+                .collect(),
+            steps,
+        )
+    }
+
+    /// Shares with the names of their nodes.
+    pub fn allocated(&self, shares: &[NodeShare]) -> Vec<AllocatedNode> {
+        let named = |share: &NodeShare| {
+            Some(AllocatedNode {
+                name: self.node_name(share.node)?,
+                share: share.clone(),
+            })
+        };
+        shares.iter().filter_map(named).collect()
+    }
+
+    fn node_name(&self, node: NodeId) -> Option<NodeName> {
+        self.nodes.get(&node).map(|node| node.name.clone())
+    }
+}

@@ -1,0 +1,184 @@
+//! Placement. Whatever proposed it, a placement that would grant something twice is ignored.
+
+use super::{Cluster, Taken};
+use crate::effect::{Effect, Effects};
+use crate::event::Event;
+use crate::id::{Generation, JobId, StepKind};
+use crate::job::Job;
+use crate::job::spec::JobKind;
+use crate::job::state::{Cause, JobState, Reason, next};
+use crate::job::step::{Step, StepShare, StepState};
+use crate::node::{AdminState, FenceState, Node};
+use crate::plan::Plan;
+use crate::resources::NodeShare;
+use crate::time::{Millis, TimeLimit};
+use std::collections::BTreeMap;
+
+impl Cluster {
+    /// A plan as events to log: its placements, each with a generation of its own, and the reasons that changed.
+    pub fn plan_events(&self, plan: Plan) -> Vec<Event> {
+        let mut generation = self.generation;
+        let mut events = Vec::with_capacity(plan.placements.len() + 1);
+        for placement in plan.placements {
+            generation = Generation(generation.0.saturating_add(1));
+            events.push(Event::Placed {
+                job: placement.job,
+                shares: placement.shares,
+                generation,
+            });
+        }
+        if !plan.reasons.is_empty() {
+            events.push(Event::Explained {
+                reasons: plan.reasons,
+            });
+        }
+        events
+    }
+
+    pub(super) fn on_placed(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        shares: &[NodeShare],
+        generation: Generation,
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get(&id).ok_or("no such job")?;
+        let state = next(job.state, Cause::Placed).ok_or("the job does not wait")?;
+        self.placeable(job, shares, generation)?;
+        self.generation = generation;
+        for share in shares {
+            if let Some(node) = self.nodes.get_mut(&share.node) {
+                take(node, id, share, generation, at);
+            }
+            fx.touched_nodes.insert(share.node);
+            fx.effects.push(Effect::Assign {
+                node: share.node,
+                job: id,
+            });
+        }
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        job.state = state;
+        job.reason = Reason::None;
+        job.reason_text.clear();
+        job.started = Some(at);
+        job.ended = match job.spec.time_limit {
+            Some(TimeLimit::Secs(secs)) => Some(at.plus_secs(secs)),
+            Some(TimeLimit::Unlimited) | None => None,
+        };
+        job.allocation = shares.to_vec();
+        job.generation = generation;
+        if job.spec.kind == JobKind::Batch {
+            grant_batch(job, at, fx);
+        }
+        fx.touched_jobs.insert(id);
+        fx.effects.push(Effect::Notify { job: id });
+        Ok(())
+    }
+
+    /// Whether the job can have these shares now.
+    fn placeable(&self, job: &Job, shares: &[NodeShare], generation: Generation) -> Taken {
+        if generation <= self.generation {
+            return Err("the generation is not new");
+        }
+        if job.priority == 0 {
+            return Err("the job is held");
+        }
+        if shares.is_empty() {
+            return Err("the placement is empty");
+        }
+        let mut seen = BTreeMap::new();
+        for share in shares {
+            let node = self.nodes.get(&share.node).ok_or("no such node")?;
+            if seen.insert(share.node, ()).is_some() {
+                return Err("a node is named twice");
+            }
+            if node.jobs.contains(&job.id) {
+                return Err("the job is not clean on that node");
+            }
+            if !takes_jobs(node) {
+                return Err("the node takes no jobs");
+            }
+            fits(node, share)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a node may be given new jobs at all.
+pub(crate) fn takes_jobs(node: &Node) -> bool {
+    node.connected
+        && !node.lost
+        && node.admin == AdminState::Up
+        && node.fence != FenceState::Unfenced
+        && node.next_inventory.is_none()
+}
+
+fn fits(node: &Node, share: &NodeShare) -> Taken {
+    let inventory = &node.inventory;
+    let cpus_exist = share.cpus.iter().all(|cpu| cpu < inventory.cpus);
+    let gpus = u32::try_from(inventory.gpus.len()).unwrap_or(u32::MAX);
+    let gpus_exist = share.gpus.iter().all(|gpu| gpu < gpus);
+    if !cpus_exist || !gpus_exist {
+        return Err("the node has no such device");
+    }
+    if share.cpus.intersects(&node.cpus_used)
+        || share.gpus.intersects(&node.gpus_used)
+        || share.gpus.intersects(&node.gpus_sick)
+    {
+        return Err("a device is not free");
+    }
+    let wanted = node.memory_used.saturating_add(share.memory_mib);
+    if wanted > inventory.memory_mib {
+        Err("not enough memory is free")
+    } else {
+        Ok(())
+    }
+}
+
+fn take(node: &mut Node, job: JobId, share: &NodeShare, generation: Generation, at: Millis) {
+    node.cpus_used.union_with(&share.cpus);
+    node.gpus_used.union_with(&share.gpus);
+    node.memory_used += share.memory_mib;
+    node.jobs.insert(job);
+    node.generation = generation;
+    node.last_busy = at;
+}
+
+/// The batch step runs as one task on the first node and may use all that the job holds there.
+fn grant_batch(job: &mut Job, at: Millis, fx: &mut Effects) {
+    let Some(first) = job.allocation.first() else {
+        return;
+    };
+    let (node, id) = (first.node, job.id);
+    let share = NodeShare {
+        tasks: 1,
+        ..first.clone()
+    };
+    let step = Step {
+        kind: StepKind::Batch,
+        name: "batch".to_owned(),
+        uid: job.spec.owner.uid,
+        state: StepState::Running,
+        started: at,
+        ended: None,
+        shares: vec![StepShare {
+            share,
+            task_ids: vec![0],
+        }],
+        reported: BTreeMap::new(),
+        cpus_per_task: job.spec.cpus_per_task,
+        oom: false,
+    };
+    job.steps.insert(StepKind::Batch, step);
+    fx.effects.push(Effect::Launch {
+        node,
+        job: id,
+        step: StepKind::Batch,
+    });
+}
+
+/// Whether the job holds a placement of this generation.
+pub(super) fn runs_with(job: &Job, generation: Generation) -> bool {
+    job.state == JobState::Running && job.generation == generation
+}

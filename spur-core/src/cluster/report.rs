@@ -1,0 +1,170 @@
+//! What agents report. A report about another placement than the present one is stale: it is ignored, and counted by the
+//! shell.
+
+use super::end::Ending;
+use super::place::runs_with;
+use super::{Cluster, Taken};
+use crate::denial::DenialCount;
+use crate::effect::Effects;
+use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
+use crate::job::Job;
+use crate::job::spec::JobKind;
+use crate::job::state::{Cause, ExitStatus, JobState, Reason};
+use crate::job::step::StepState;
+use crate::node::AdminState;
+use crate::time::Millis;
+
+/// Which placement a report is about.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) job: JobId,
+    pub(super) node: NodeId,
+    pub(super) generation: Generation,
+}
+
+impl Cluster {
+    pub(super) fn on_step_ended(
+        &mut self,
+        at: Millis,
+        from: Origin,
+        kind: StepKind,
+        (exit, oom): (ExitStatus, bool),
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
+        if job.generation != from.generation {
+            return Err("stale generation");
+        }
+        let step = job.steps.get_mut(&kind).ok_or("no such step")?;
+        if step.state == StepState::Ended || step.reported.contains_key(&from.node) {
+            return Err("reported before");
+        }
+        if !step.shares.iter().any(|part| part.share.node == from.node) {
+            return Err("the step has no part on that node");
+        }
+        step.reported.insert(from.node, exit);
+        step.oom |= oom;
+        fx.touched_jobs.insert(from.job);
+        if step.reported.len() < step.shares.len() {
+            return Ok(());
+        }
+        step.state = StepState::Ended;
+        step.ended = Some(at);
+        let (status, oom) = (step.exit(), step.oom);
+        if kind != StepKind::Batch {
+            job.derived_exit = job.derived_exit.worse(status);
+        }
+        if job.state == JobState::Running && is_last(job.spec.kind, kind) {
+            return self.end_job(at, from.job, Ending::by_exit(status, oom), None, fx);
+        }
+        fx.effects
+            .push(crate::effect::Effect::Notify { job: from.job });
+        Ok(())
+    }
+
+    /// A batch job goes back to the queue, held, whatever `--no-requeue` says: nothing of it ran. Other jobs have a client
+    /// that waits for an answer, so they fail.
+    pub(super) fn on_launch_failed(
+        &mut self,
+        at: Millis,
+        from: Origin,
+        why: &str,
+        node_fault: bool,
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
+        if !runs_with(job, from.generation) {
+            return Err("stale generation");
+        }
+        if !job.allocation.iter().any(|share| share.node == from.node) {
+            return Err("the job has no part on that node");
+        }
+        let node = self.nodes.get_mut(&from.node).ok_or("no such node")?;
+        let text = format!("{}: {why}", node.name);
+        if node_fault {
+            job.avoid.insert(from.node);
+            if node.admin == AdminState::Up {
+                node.admin = AdminState::Drain;
+                node.reason = format!("job {} could not be started: {why}", from.job);
+                node.reason_by = Some((Uid(0), at));
+            }
+            fx.touched_nodes.insert(from.node);
+        }
+        match job.spec.kind {
+            JobKind::Batch => {
+                let hold = Some((Reason::LaunchFailedHeld, text));
+                self.requeue_job(at, from.job, hold, None, fx)
+            }
+            JobKind::Run | JobKind::Alloc => {
+                let exit = ExitStatus { code: 1, signal: 0 };
+                let (cause, reason) = (Cause::LaunchFailed, Reason::JobLaunchFailure);
+                self.end_job(
+                    at,
+                    from.job,
+                    Ending {
+                        cause,
+                        reason,
+                        text,
+                        exit,
+                    },
+                    None,
+                    fx,
+                )
+            }
+        }
+    }
+
+    pub(super) fn on_cleaned(&mut self, at: Millis, from: Origin, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get(&from.job).ok_or("no such job")?;
+        let Some(leftover) = job.leftovers.get(&from.node) else {
+            return self.on_vanished(at, from, fx);
+        };
+        if leftover.generation > from.generation {
+            return Err("stale generation");
+        }
+        self.clean(at, from.job, from.node, fx);
+        Ok(())
+    }
+
+    /// A node says that nothing is left of a job that should be running there: it is lost there, as by a reboot.
+    fn on_vanished(&mut self, at: Millis, from: Origin, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get(&from.job).ok_or("no such job")?;
+        let here = job.allocation.iter().any(|share| share.node == from.node);
+        if !here || !runs_with(job, from.generation) {
+            return Err("nothing is held there");
+        }
+        self.lose_job(at, from.job, from.node, Some(from.node), fx)
+    }
+
+    pub(super) fn on_denials(
+        &mut self,
+        id: JobId,
+        node: NodeId,
+        count: DenialCount,
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if !had_part(job, node) {
+            return Err("the job has no part on that node");
+        }
+        job.denials.insert(node, count);
+        fx.touched_jobs.insert(id);
+        Ok(())
+    }
+}
+
+/// Whether the end of this step is the end of the job.
+fn is_last(job: JobKind, step: StepKind) -> bool {
+    match job {
+        JobKind::Batch => step == StepKind::Batch,
+        JobKind::Run => step == StepKind::Numbered(0),
+        JobKind::Alloc => false,
+    }
+}
+
+fn had_part(job: &Job, node: NodeId) -> bool {
+    job.allocation
+        .iter()
+        .chain(&job.last_nodes)
+        .any(|share| share.node == node)
+}

@@ -1,0 +1,42 @@
+//! A [`Cluster`] as it is stored: without what can be derived. Reading it back rebuilds the index, so that no reader can forget.
+
+use super::{Cluster, Index};
+use crate::id::{Generation, JobId, NodeId, NodeName};
+use crate::job::Job;
+use crate::node::Node;
+use crate::partition::Partition;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The stored fields, as [`Cluster`] writes them. Persisted: fields are only ever added, with `#[serde(default)]`.
+#[derive(Deserialize)]
+pub(super) struct Stored {
+    name: String,
+    partitions: Vec<Partition>,
+    nodes: BTreeMap<NodeId, Node>,
+    node_ids: BTreeMap<NodeName, NodeId>,
+    jobs: BTreeMap<JobId, Job>,
+    next_job: JobId,
+    generation: Generation,
+    min_job_age: u64,
+    node_timeout: u64,
+}
+
+impl From<Stored> for Cluster {
+    fn from(stored: Stored) -> Self {
+        let mut cluster = Self {
+            name: stored.name,
+            partitions: stored.partitions,
+            nodes: stored.nodes,
+            node_ids: stored.node_ids,
+            jobs: stored.jobs,
+            next_job: stored.next_job,
+            generation: stored.generation,
+            min_job_age: stored.min_job_age,
+            node_timeout: stored.node_timeout,
+            index: Index::default(),
+        };
+        cluster.reindex_all();
+        cluster
+    }
+}

@@ -1,0 +1,154 @@
+//! Configuration and changes by people: partitions, holds, job attributes.
+
+use super::{Cluster, Taken};
+use crate::effect::Effects;
+use crate::id::JobId;
+use crate::job::admit::starting_priority;
+use crate::job::state::{JobState, Reason};
+use crate::partition::{Partition, PartitionState};
+use crate::time::{Millis, TimeLimit};
+use std::sync::Arc;
+
+/// What a [`crate::event::Event::JobUpdated`] changes.
+pub(super) struct Change<'a> {
+    pub(super) time_limit: &'a Option<TimeLimit>,
+    pub(super) name: &'a Option<String>,
+    pub(super) comment: &'a Option<String>,
+    pub(super) partition: &'a Option<String>,
+    pub(super) priority: &'a Option<u32>,
+}
+
+impl Cluster {
+    /// New configuration. The state that an operator gave a partition outlives it.
+    pub(super) fn on_configured(
+        &mut self,
+        cluster: &str,
+        partitions: &[Partition],
+        (min_job_age, node_timeout): (u64, u64),
+        fx: &mut Effects,
+    ) -> Taken {
+        cluster.clone_into(&mut self.name);
+        let old = std::mem::replace(&mut self.partitions, partitions.to_vec());
+        for partition in &mut self.partitions {
+            if let Some(before) = old.iter().find(|before| before.name == partition.name) {
+                partition.state = before.state;
+            }
+        }
+        self.min_job_age = min_job_age;
+        self.node_timeout = node_timeout;
+        self.reindex_all();
+        fx.touched_nodes.extend(self.nodes.keys());
+        fx.replan = true;
+        Ok(())
+    }
+
+    pub(super) fn on_partition_updated(
+        &mut self,
+        name: &str,
+        state: PartitionState,
+        fx: &mut Effects,
+    ) -> Taken {
+        let partition = self
+            .partitions
+            .iter_mut()
+            .find(|partition| partition.name == name);
+        partition.ok_or("no such partition")?.state = state;
+        fx.replan = true;
+        Ok(())
+    }
+
+    pub(super) fn on_held(&mut self, id: JobId, by_admin: bool, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if job.state != JobState::Pending {
+            return Err("the job does not wait");
+        }
+        job.priority = 0;
+        job.reason = if by_admin {
+            Reason::JobHeldAdmin
+        } else {
+            Reason::JobHeldUser
+        };
+        job.reason_text.clear();
+        fx.touched_jobs.insert(id);
+        fx.replan = true;
+        Ok(())
+    }
+
+    pub(super) fn on_released(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if job.state != JobState::Pending {
+            return Err("the job does not wait");
+        }
+        if job.priority == 0 {
+            job.priority = starting_priority(&job.spec).max(1);
+            job.eligible = job.spec.begin.map_or(at, |begin| begin.max(at));
+        }
+        job.avoid.clear();
+        job.reason = Reason::None;
+        job.reason_text.clear();
+        fx.touched_jobs.insert(id);
+        fx.replan = true;
+        Ok(())
+    }
+
+    pub(super) fn on_job_updated(
+        &mut self,
+        id: JobId,
+        change: &Change<'_>,
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if job.state.is_terminal() {
+            return Err("the job has ended");
+        }
+        if let Some(name) = change.partition {
+            if job.state != JobState::Pending {
+                return Err("the job waits no more");
+            }
+            if !self
+                .partitions
+                .iter()
+                .any(|partition| &partition.name == name)
+            {
+                return Err("no such partition");
+            }
+        }
+        let spec = Arc::make_mut(&mut job.spec);
+        change
+            .name
+            .as_ref()
+            .inspect(|name| spec.name.clone_from(name));
+        change
+            .comment
+            .as_ref()
+            .inspect(|comment| spec.comment.clone_from(comment));
+        change
+            .partition
+            .as_ref()
+            .inspect(|partition| spec.partition.clone_from(partition));
+        if let Some(limit) = *change.time_limit {
+            spec.time_limit = Some(limit);
+            if let (JobState::Running, Some(started)) = (job.state, job.started) {
+                job.ended = match limit {
+                    TimeLimit::Secs(secs) => Some(started.plus_secs(secs)),
+                    TimeLimit::Unlimited => None,
+                };
+            }
+        }
+        if let Some(priority) = *change.priority {
+            job.priority = priority;
+            if job.state == JobState::Pending {
+                let held = priority == 0;
+                job.reason = if held {
+                    Reason::JobHeldAdmin
+                } else {
+                    Reason::None
+                };
+                job.reason_text.clear();
+            }
+        }
+        fx.touched_jobs.insert(id);
+        fx.replan = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Admission: fills in defaults and refuses what can never run, in Slurm's words. Pure; decides nothing about who may ask.
+
+mod check;
+mod defaults;
+
+#[cfg(test)]
+mod tests;
+
+use super::spec::JobSpec;
+use crate::api::{Refusal, RefusalKind};
+use crate::cluster::Cluster;
+use crate::partition::{Partition, PartitionState};
+use crate::time::Millis;
+
+/// Most jobs that a cluster keeps, ended ones included; more are refused until some are forgotten.
+pub const MAX_JOBS: usize = 1_000_000;
+
+/// What admission found out besides the filled-in request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The priority to log with the submission; 0 if it is to be held.
+    pub priority: u32,
+}
+
+/// Fills in what the request leaves open and checks it against the cluster as it is configured and inventoried, whatever is
+/// free or up now. Slurm lets a time limit above the partition's wait (`PartitionTimeLimit`), and so does this. On refusal
+/// `spec` is left half filled in: it is not to be used.
+pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitted, Refusal> {
+    if cluster.jobs.len() >= MAX_JOBS {
+        return Err(refuse(
+            RefusalKind::Busy,
+            format!("the cluster holds {MAX_JOBS} jobs"),
+        ));
+    }
+    let partition = defaults::partition(cluster, spec)?;
+    open(partition)?;
+    defaults::fill(spec, partition, at)?;
+    check::names(cluster, partition, spec)?;
+    check::satisfiable(cluster, partition, spec)?;
+    Ok(Admitted {
+        priority: starting_priority(spec),
+    })
+}
+
+/// The priority of a job that nobody has changed: as real Slurm's default plugin with no weights gives it, 1 less niceness.
+/// 0 if the job is submitted held. `--nice` above 0 orders jobs of equal priority.
+pub fn starting_priority(spec: &JobSpec) -> u32 {
+    if spec.hold {
+        return 0;
+    }
+    u32::try_from(1i64.saturating_sub(i64::from(spec.nice)).max(1)).unwrap_or(u32::MAX)
+}
+
+fn open(partition: &Partition) -> Result<(), Refusal> {
+    match partition.state {
+        PartitionState::Up | PartitionState::Down => Ok(()),
+        PartitionState::Drain | PartitionState::Inactive => {
+            Err(refuse(RefusalKind::PartitionUnavailable, String::new()))
+        }
+    }
+}
+
+fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+    Refusal {
+        kind,
+        text: text.into(),
+    }
+}

@@ -1,0 +1,125 @@
+//! What a request leaves open.
+
+use super::refuse;
+use crate::api::{Refusal, RefusalKind};
+use crate::cluster::Cluster;
+use crate::job::spec::JobSpec;
+use crate::partition::Partition;
+use crate::resources::{GpuCount, MemoryRequest};
+use crate::time::Millis;
+
+/// The partition that the request names, or the default one, whose name is filled in.
+pub(super) fn partition<'a>(
+    cluster: &'a Cluster,
+    spec: &mut JobSpec,
+) -> Result<&'a Partition, Refusal> {
+    if spec.partition.is_empty() {
+        let default = cluster
+            .partitions
+            .iter()
+            .find(|partition| partition.default);
+        let default = default.ok_or_else(|| {
+            refuse(
+                RefusalKind::InvalidPartition,
+                "no default partition is configured; use -p",
+            )
+        })?;
+        spec.partition.clone_from(&default.name);
+        return Ok(default);
+    }
+    let named = cluster
+        .partitions
+        .iter()
+        .find(|partition| partition.name == spec.partition);
+    named.ok_or_else(|| {
+        let text = format!("invalid partition specified: {}", spec.partition);
+        refuse(RefusalKind::InvalidPartition, text)
+    })
+}
+
+/// Time limit, memory, GPUs, tasks and nodes.
+pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Result<(), Refusal> {
+    let default_time = partition.default_time.unwrap_or(partition.max_time);
+    spec.time_limit = Some(spec.time_limit.unwrap_or(default_time));
+    spec.begin = spec.begin.filter(|begin| *begin > at);
+    spec.cpus_per_task = spec.cpus_per_task.max(1);
+    if spec.memory == MemoryRequest::Default {
+        spec.memory = match partition.default_mem_per_cpu {
+            0 => MemoryRequest::PerNode(0),
+            mib => MemoryRequest::PerCpu(mib),
+        };
+    }
+    gpus(spec)?;
+    nodes_and_tasks(spec)
+}
+
+/// Several ways of asking for GPUs at once become one, or are refused if they contradict one another.
+fn gpus(spec: &mut JobSpec) -> Result<(), Refusal> {
+    let count = |gpus: &Option<GpuCount>| gpus.as_ref().map_or(0, |gpus| gpus.count);
+    let total = count(&spec.gpus_total);
+    let (per_node, per_task) = (count(&spec.gpus_per_node), count(&spec.gpus_per_task));
+    let whole = |total: u32, part: u32, what: &str| {
+        if total.is_multiple_of(part) {
+            Ok(total / part)
+        } else {
+            let text = format!("{total} GPUs cannot be shared out evenly as {part} per {what}");
+            Err(refuse(RefusalKind::NodeConfigUnavailable, text))
+        }
+    };
+    if per_task > 0 && total > 0 {
+        let tasks = whole(total, per_task, "task")?;
+        settle(&mut spec.tasks, &mut spec.tasks_set, tasks, "tasks")?;
+    }
+    if per_task > 0 && per_node > 0 && spec.tasks_per_node == 0 {
+        spec.tasks_per_node = whole(per_node, per_task, "task")?;
+    }
+    if per_task == 0 && per_node > 0 && total > 0 {
+        let nodes = whole(total, per_node, "node")?;
+        let given = spec.nodes_set && !(spec.nodes_min..=spec.nodes_max).contains(&nodes);
+        if given {
+            let text = format!("{total} GPUs, {per_node} per node, need {nodes} nodes");
+            return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
+        }
+        (spec.nodes_min, spec.nodes_max, spec.nodes_set) = (nodes, nodes, true);
+    }
+    Ok(())
+}
+
+fn settle(value: &mut u32, set: &mut bool, wanted: u32, what: &str) -> Result<(), Refusal> {
+    if *set && *value != wanted {
+        let text = format!("{value} {what} do not match the {wanted} that the GPUs ask for");
+        return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
+    }
+    (*value, *set) = (wanted, true);
+    Ok(())
+}
+
+/// Slurm's rules: `-N` alone gives one task a node, `--ntasks-per-node` with `-N` multiplies, with `-n` it sets the nodes.
+fn nodes_and_tasks(spec: &mut JobSpec) -> Result<(), Refusal> {
+    let named = u32::try_from(spec.nodelist.len()).unwrap_or(u32::MAX);
+    if spec.nodes_set {
+        spec.nodes_min = spec.nodes_min.max(1);
+        if spec.nodes_max < spec.nodes_min || spec.nodes_max < named {
+            return Err(refuse(RefusalKind::InvalidNodeCount, String::new()));
+        }
+        spec.nodes_min = spec.nodes_min.max(named);
+    } else {
+        spec.nodes_min = named.max(1);
+        spec.nodes_max = u32::MAX;
+    }
+    if !spec.tasks_set {
+        spec.tasks = spec.nodes_min.saturating_mul(spec.tasks_per_node.max(1));
+        if !spec.nodes_set {
+            spec.nodes_max = spec.nodes_min;
+        }
+        return Ok(());
+    }
+    spec.tasks = spec.tasks.max(1);
+    if spec.tasks_per_node > 0 && !spec.nodes_set {
+        spec.nodes_min = spec.nodes_min.max(spec.tasks.div_ceil(spec.tasks_per_node));
+    }
+    // A node without a task is of no use: -N4 -n2 runs on two nodes, as Slurm warns and does.
+    spec.nodes_min = spec.nodes_min.min(spec.tasks).max(named.max(1));
+    spec.nodes_max = spec.nodes_max.min(spec.tasks).max(spec.nodes_min);
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! All nodes during a pass, with an index by what is free, so that a job looks only at nodes that may fit.
+
+use super::ask::{Ask, Need};
+use super::fit::{Part, Source};
+use super::slot::Slot;
+use crate::cluster::Cluster;
+use crate::cluster::takes_jobs;
+use crate::id::NodeId;
+use crate::node::Node;
+use crate::partition::Partition;
+use crate::resources::NodeShare;
+use std::collections::BTreeMap;
+
+/// A set of slot positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bits(Vec<u64>);
+
+impl Bits {
+    fn none(len: usize) -> Self {
+        Self(vec![0; len.div_ceil(64)])
+    }
+
+    fn set(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    pub(super) fn clear(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word &= !(1 << (at % 64));
+        }
+    }
+
+    pub(super) fn contains(&self, at: usize) -> bool {
+        self.0
+            .get(at / 64)
+            .is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+}
+
+/// Levels above this count are not told apart.
+const GPU_LEVELS: usize = 65;
+/// One level for each power of two.
+const LOG_LEVELS: usize = 48;
+
+/// Slots in node order (names compared as people read them), indexed by least free amount.
+pub(super) struct Rooms<'a> {
+    pub(super) slots: Vec<Slot<'a>>,
+    positions: BTreeMap<NodeId, usize>,
+    gpus: Vec<Bits>,
+    cpus: Vec<Bits>,
+    memory: Vec<Bits>,
+}
+
+impl<'a> Rooms<'a> {
+    /// All nodes that take jobs.
+    pub(super) fn now(cluster: &'a Cluster) -> Self {
+        let mut nodes: Vec<&Node> = cluster
+            .nodes
+            .values()
+            .filter(|node| takes_jobs(node))
+            .collect();
+        nodes.sort_by(|a, b| natural(a.name.as_str(), b.name.as_str()));
+        let slots: Vec<Slot<'a>> = nodes.into_iter().map(Slot::now).collect();
+        let none = Bits::none(slots.len());
+        let mut rooms = Self {
+            positions: slots
+                .iter()
+                .zip(0..)
+                .map(|(slot, at)| (slot.node.id, at))
+                .collect(),
+            gpus: vec![none.clone(); GPU_LEVELS],
+            cpus: vec![none.clone(); LOG_LEVELS],
+            memory: vec![none; LOG_LEVELS],
+            slots,
+        };
+        for at in 0..rooms.slots.len() {
+            rooms.index(at);
+        }
+        rooms
+    }
+
+    fn index(&mut self, at: usize) {
+        let Some(slot) = self.slots.get(at) else {
+            return;
+        };
+        let levels = [
+            (&mut self.gpus, gpu_level(slot.gpus)),
+            (&mut self.cpus, log_level(u64::from(slot.cpus))),
+            (&mut self.memory, log_level(slot.memory)),
+        ];
+        for (index, reached) in levels {
+            for (level, bits) in index.iter_mut().enumerate() {
+                if level <= reached {
+                    bits.set(at)
+                } else {
+                    bits.clear(at)
+                }
+            }
+        }
+    }
+
+    /// Takes shares out of what is free.
+    pub(super) fn take(&mut self, parts: &[Part], shares: &[NodeShare]) {
+        for (part, share) in parts.iter().zip(shares) {
+            if let Some(slot) = self.slots.get_mut(part.slot) {
+                slot.take(share);
+            }
+            self.index(part.slot);
+        }
+    }
+
+    /// The slots of a partition.
+    pub(super) fn of_partition(&self, cluster: &Cluster, partition: &Partition) -> Bits {
+        let mut bits = Bits::none(self.slots.len());
+        match &partition.nodes {
+            None => (0..self.slots.len()).for_each(|at| bits.set(at)),
+            Some(names) => {
+                let ids = names.iter().filter_map(|name| cluster.node_ids.get(name));
+                ids.filter_map(|id| self.position(*id))
+                    .for_each(|at| bits.set(at));
+            }
+        }
+        bits
+    }
+
+    /// The position of a node that takes jobs.
+    pub(super) fn position(&self, node: NodeId) -> Option<usize> {
+        self.positions.get(&node).copied()
+    }
+}
+
+/// What one job may choose from.
+pub(super) struct Choice<'r, 'a> {
+    pub(super) rooms: &'r Rooms<'a>,
+    pub(super) allowed: &'r Bits,
+    pub(super) required: &'r [usize],
+}
+
+impl<'a> Source<'a> for Choice<'_, 'a> {
+    fn candidates(&self, ask: &Ask<'_>, need: Need) -> impl Iterator<Item = usize> {
+        let cpus = u64::from(need.tasks) * u64::from(ask.cpus_per_task);
+        let gpus = level(&self.rooms.gpus, gpu_level(need.gpus));
+        let cpus = level(&self.rooms.cpus, log_level(cpus));
+        let memory = level(&self.rooms.memory, log_level(ask.memory_for(need)));
+        let words = self.allowed.0.iter().zip(gpus).zip(cpus).zip(memory);
+        words
+            .zip(0..)
+            .flat_map(|((((allowed, gpus), cpus), memory), word)| {
+                ones(allowed & gpus & cpus & memory).map(move |bit| word * 64 + bit)
+            })
+    }
+
+    fn slot(&self, position: usize) -> &Slot<'a> {
+        &self.rooms.slots[position]
+    }
+
+    fn required(&self) -> &[usize] {
+        self.required
+    }
+}
+
+fn level(index: &[Bits], level: usize) -> &[u64] {
+    index
+        .get(level)
+        .map(|bits| bits.0.as_slice())
+        .unwrap_or_default()
+}
+
+fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
+fn gpu_level(count: u32) -> usize {
+    (count as usize).min(GPU_LEVELS - 1)
+}
+
+/// 0 for nothing, else one more than the logarithm: a slot that has `x` reaches every level of `y <= x`.
+fn log_level(amount: u64) -> usize {
+    amount
+        .checked_ilog2()
+        .map_or(0, |log| log as usize + 1)
+        .min(LOG_LEVELS - 1)
+}
+
+/// Compares names as people read them: `n9` before `n10`.
+pub(super) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+    let split = |name: &str| {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        name.len() - digits
+    };
+    let (at_a, at_b) = (split(a), split(b));
+    let number =
+        |name: &str, at: usize| name.get(at..).and_then(|digits| digits.parse::<u64>().ok());
+    (a.get(..at_a), number(a, at_a), a).cmp(&(b.get(..at_b), number(b, at_b), b))
+}

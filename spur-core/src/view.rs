@@ -1,0 +1,149 @@
+//! Rows for queries, made from the state: plain values that a shell publishes and readers share.
+
+use crate::api::{JobFilter, JobView, NodeView, StepView};
+use crate::cluster::Cluster;
+use crate::denial::DenialCount;
+use crate::job::Job;
+use crate::job::state::JobState;
+use crate::job::step::Step;
+use crate::node::Node;
+use crate::resources::NodeShare;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// A job as queries show it. Cheap for a pending job: it shares the request and copies a few numbers.
+pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
+    let held = if job.allocation.is_empty() {
+        &job.last_nodes
+    } else {
+        &job.allocation
+    };
+    let shown: &[NodeShare] = if job.state == JobState::Pending {
+        &[]
+    } else {
+        held
+    };
+    JobView {
+        id: job.id,
+        spec: Arc::clone(&job.spec),
+        state: job.state,
+        completing: job.state.is_terminal() && !job.uncleaned.is_empty(),
+        reason: job.reason,
+        reason_text: job.reason_text.clone(),
+        priority: job.priority,
+        submitted: job.submitted,
+        eligible: job.eligible,
+        started: job.started,
+        ended: job.ended,
+        nodes: cluster.allocated(shown),
+        gpu_models: shown
+            .iter()
+            .map(|share| granted_model(cluster, share))
+            .collect(),
+        steps: job.steps.values().map(step_view).collect(),
+        exit: job.exit,
+        derived_exit: job.derived_exit,
+        restarts: job.restarts,
+        denials: total(job),
+    }
+}
+
+fn step_view(step: &Step) -> StepView {
+    StepView {
+        kind: step.kind,
+        name: step.name.clone(),
+        state: step.state,
+        started: step.started,
+        ended: step.ended,
+        shares: step.shares.clone(),
+        exit: step.exit(),
+    }
+}
+
+/// The model of the GPUs of a share; empty if there are none or they differ.
+fn granted_model(cluster: &Cluster, share: &NodeShare) -> String {
+    let gpus = cluster
+        .nodes
+        .get(&share.node)
+        .map(|node| node.inventory.gpus.as_slice());
+    let gpus = gpus.unwrap_or_default();
+    let mut models = share
+        .gpus
+        .iter()
+        .filter_map(|index| gpus.get(index as usize))
+        .map(|gpu| &gpu.model);
+    let first = models.next();
+    first
+        .filter(|first| models.all(|model| model == *first))
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn total(job: &Job) -> DenialCount {
+    job.denials
+        .values()
+        .fold(DenialCount::default(), |sum, count| DenialCount {
+            total: sum.total.saturating_add(count.total),
+            suppressed: sum.suppressed.saturating_add(count.suppressed),
+        })
+}
+
+/// A node as queries show it.
+pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
+    let member = |nodes: &Option<Vec<crate::id::NodeName>>| {
+        nodes
+            .as_ref()
+            .is_none_or(|nodes| nodes.contains(&node.name))
+    };
+    let partitions = cluster
+        .partitions
+        .iter()
+        .filter(|partition| member(&partition.nodes));
+    let owes = |id| {
+        cluster
+            .jobs
+            .get(id)
+            .is_some_and(|job: &Job| job.leftovers.contains_key(&node.id))
+    };
+    NodeView {
+        node: node.clone(),
+        partitions: partitions.map(|partition| partition.name.clone()).collect(),
+        completing: node.jobs.iter().any(owes),
+        planned: false,
+    }
+}
+
+impl JobFilter {
+    /// Whether the job is one of those meant. Without states, ended jobs are left out unless they are completing, or named
+    /// by number as Slurm has it.
+    pub fn matches(&self, view: &JobView) -> bool {
+        let spec = &view.spec;
+        one_of(&self.ids, &view.id)
+            && one_of(&self.users, &spec.owner.uid)
+            && one_of(&self.partitions, &spec.partition)
+            && one_of(&self.names, &spec.name)
+            && one_of(&self.accounts, &spec.account)
+            && (self.nodes.is_empty()
+                || view
+                    .nodes
+                    .iter()
+                    .any(|node| self.nodes.contains(&node.name)))
+            && self.state_matches(view)
+    }
+
+    fn state_matches(&self, view: &JobView) -> bool {
+        if self.all_states {
+            return true;
+        }
+        if self.states.is_empty() {
+            return !view.state.is_terminal() || view.completing || !self.ids.is_empty();
+        }
+        self.states.contains(&view.state)
+    }
+}
+
+fn one_of<T: PartialEq>(list: &[T], value: &T) -> bool {
+    list.is_empty() || list.contains(value)
+}
