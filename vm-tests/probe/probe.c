@@ -3,7 +3,7 @@
 // the kernel said. C and statically linked, so that nothing of a language's runtime runs before its first act, and so that
 // raw kernel interfaces need no library in the guest.
 //
-//   probe first PATH        open PATH before anything else; exit status is errno (0: it was opened)
+//   probe first PATH        open PATH before anything else; exit status 0 only if that was refused with EPERM
 //   probe scan DIR PATH...  every way, for each PATH; DIR is a folder for new links and nodes; one line each: PATH WAY OUTCOME
 //   probe drm PATH          open PATH and ask the driver for its name
 //   probe flood PATH N      N opens; prints how many were refused with EPERM
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && argv[1][0] == 'f' && argv[1][1] == 'i') {
 		int fd = open(argv[2], O_RDWR | O_CLOEXEC);
-		return fd >= 0 ? 0 : errno;
+		return fd < 0 && errno == EPERM ? 0 : 77;
 	}
 	if (argc >= 4 && strcmp(argv[1], "scan") == 0)
 		return scan(argv[2], argv + 3);

@@ -1,1 +1,27 @@
+//! What a cluster must show, by its commands, on the machine that builds it. As root; each test makes its own cluster and
+//! leaves nothing. `cargo xtask test` runs them one at a time: they share one kernel.
 
+mod bad_input;
+mod canary;
+mod daemons;
+mod fence;
+mod first_act;
+mod gangs;
+mod leftovers;
+mod log_tail;
+mod records;
+mod teardown;
+
+use vm_tests::host;
+
+/// Whether a cluster can be made here; notes the reason for the list of skipped tests if not.
+fn possible(test: &str) -> bool {
+    if !host::is_root() {
+        host::skip(test, "fencing takes root");
+    } else if host::cgroup2().is_none() {
+        host::skip(test, "no version 2 tree of control groups is mounted");
+    } else {
+        return true;
+    }
+    false
+}

@@ -1,0 +1,81 @@
+//! The fence on a real device: the render node of `vgem`.
+
+use super::Outcome;
+use crate::daemons::Daemons;
+use crate::probe::{Verdict, verdicts};
+use crate::user::User;
+
+/// The render node.
+const NODE: &str = "/dev/dri/renderD128";
+
+/// `alice` of the guest's user database.
+const ALICE: User = User::Id(1000);
+
+/// Discovers the render node, and lets users through its file mode: the fence alone decides.
+fn start() -> Daemons {
+    use std::os::unix::fs::PermissionsExt;
+    for node in [NODE, "/dev/dri/card0"] {
+        std::fs::set_permissions(node, PermissionsExt::from_mode(0o666)).expect("vgem is loaded");
+    }
+    Daemons::start("")
+}
+
+pub(super) fn granted() -> Outcome {
+    let daemons = start();
+    let output = daemons.run(
+        ALICE,
+        &["srun", "--gres=gpu:1", &daemons.probe(), "drm", NODE],
+    );
+    assert_eq!(output.good(), format!("{NODE} driver vgem\n"));
+    Outcome::Held
+}
+
+pub(super) fn not_granted() -> Outcome {
+    let daemons = start();
+    for user in [ALICE, User::Root] {
+        let output = daemons.run(user, &["srun", &daemons.probe(), "drm", NODE]);
+        assert_eq!(output.out, format!("{NODE} open EPERM\n"), "{output:?}");
+        assert_eq!(output.code, 1, "{output:?}");
+    }
+    Outcome::Held
+}
+
+pub(super) fn every_way() -> Outcome {
+    let daemons = start();
+    for user in [ALICE, User::Root] {
+        let home = daemons.home(user).to_string_lossy().into_owned();
+        let output = daemons.run(
+            user,
+            &[
+                "srun",
+                &daemons.probe(),
+                "scan",
+                &home,
+                NODE,
+                "/dev/dri/card0",
+            ],
+        );
+        let verdicts = verdicts(&output.good());
+        assert_eq!(verdicts.len(), 2, "{verdicts:?}");
+        assert!(
+            verdicts
+                .values()
+                .all(|verdict| *verdict == Verdict::Refused),
+            "{verdicts:?}"
+        );
+    }
+    Outcome::Held
+}
+
+pub(super) fn reported() -> Outcome {
+    let daemons = start();
+    let job = daemons.wrap(ALICE, &[], &format!("{} drm {NODE}", daemons.probe()));
+    daemons.await_state(&job, "FAILED");
+    crate::wait::until_true("the refusal is shown", crate::cluster::SOON, || {
+        let log = daemons.run(ALICE, &["spur", "fence", "log"]).out;
+        log.lines().any(|line| {
+            line.contains("probe") && line.contains("renderD128") && line.contains(&job)
+        })
+    });
+    Outcome::Held
+}

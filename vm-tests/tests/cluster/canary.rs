@@ -1,0 +1,1 @@
+//! A fence that cannot be proven starts no job.

@@ -1,0 +1,1 @@
+//! A controller's log, cut off anywhere.

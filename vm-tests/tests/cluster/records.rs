@@ -1,0 +1,84 @@
+//! Refusals that people can see.
+
+use crate::possible;
+use vm_tests::cluster::{Cluster, SOON};
+use vm_tests::user::{NOBODY, UNKNOWN, User};
+use vm_tests::{procs, wait};
+
+#[test]
+fn a_refusal_is_shown_to_its_owner_and_to_operators_only() {
+    if !possible("a_refusal_is_shown_to_its_owner_and_to_operators_only") {
+        return;
+    }
+    let cluster = Cluster::up(1, 8);
+    let device = cluster.devices("n1").swap_remove(3);
+    let script = format!("{} flood {device} 1; echo $$ > pid", cluster.probe());
+    let job = cluster.sbatch(NOBODY, &[], &script);
+    cluster.await_state(&job, &["COMPLETED"]);
+    for user in [NOBODY, User::Root] {
+        wait::until_true("the refusal is shown", SOON, || {
+            let shown = cluster.run(user, &["spur", "fence", "log"]).out;
+            let has = |line: &str| {
+                [job.as_str(), "probe", "gpu3"]
+                    .iter()
+                    .all(|word| line.contains(word))
+            };
+            shown.lines().any(has)
+        });
+        let shown = cluster
+            .run(user, &["scontrol", "show", "job", "-d", &job])
+            .good();
+        assert!(
+            shown.to_lowercase().contains("refus") || shown.to_lowercase().contains("denied"),
+            "{shown}"
+        );
+    }
+    let others = cluster.run(UNKNOWN, &["spur", "fence", "log"]).out;
+    assert!(!others.contains("probe"), "{others}");
+    cluster.down();
+}
+
+/// Refused opens of one job.
+const FLOOD: u64 = 1_000_000;
+
+/// What the agent may grow by in that time, in KiB.
+const GROWTH: u64 = 32 * 1024;
+
+#[test]
+fn a_flood_of_refusals_costs_bounded_memory_and_loses_no_job() {
+    if !possible("a_flood_of_refusals_costs_bounded_memory_and_loses_no_job") {
+        return;
+    }
+    let cluster = Cluster::up(1, 8);
+    let device = cluster.devices("n1").swap_remove(3);
+    let pids = ["n1", "spurctld"].map(|name| cluster.daemon(name).pid);
+    let before = pids.map(procs::resident_kib);
+    let count = FLOOD.to_string();
+    let output = cluster
+        .run(
+            NOBODY,
+            &["srun", &cluster.probe(), "flood", &device, &count],
+        )
+        .good();
+    assert_eq!(output, format!("refused {FLOOD} of {FLOOD}\n"));
+    for (pid, before) in pids.into_iter().zip(before) {
+        let after = procs::resident_kib(pid);
+        assert!(before > 0 && after > 0, "a daemon died");
+        assert!(after < before + GROWTH, "{before} KiB became {after} KiB");
+    }
+    // Others run meanwhile and after.
+    cluster
+        .run(NOBODY, &["srun", "--gres=gpu:8", "true"])
+        .good();
+    // The count is exact, though not every refusal has a line.
+    wait::until_true("the count is whole", SOON, || {
+        let shown = cluster.run(User::Root, &["spur", "fence", "log"]).out;
+        shown.contains(&count) || {
+            let job = cluster
+                .run(User::Root, &["scontrol", "show", "job", "-d", "1"])
+                .out;
+            job.contains(&count)
+        }
+    });
+    cluster.down();
+}
