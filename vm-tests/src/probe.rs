@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// The program itself: static, so that it runs anywhere.
 const PROGRAM: &[u8] = include_bytes!(env!("SPUR_PROBE"));
 
+/// A fence program that refuses nothing, for a test that the canary notices.
+pub const BROKEN_FENCE: &[u8] = include_bytes!(env!("SPUR_BROKEN_FENCE"));
+
 /// Writes the program into a folder, executable by everybody.
 pub fn install(dir: &Path) -> PathBuf {
     let path = dir.join("probe");

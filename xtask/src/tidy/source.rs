@@ -34,12 +34,24 @@ pub(super) fn check(file: &File, found: &mut Vec<String>) {
     }
     for (line, length) in functions(&code) {
         let tested = tests.as_ref().is_some_and(|range| range.contains(&line));
-        if length > FUNCTION_LINES && !tested {
+        if length > FUNCTION_LINES && !tested && !excused(&file.text, line) {
             found.push(format!(
                 "{path}:{line}: {length} lines in a function, more than {FUNCTION_LINES}"
             ));
         }
     }
+}
+
+/// Whether the lines above a function expect clippy to find it long, with a reason.
+fn excused(text: &str, line: usize) -> bool {
+    let above = text.lines().take(line - 1).collect::<Vec<_>>();
+    let attributes = above
+        .iter()
+        .rev()
+        .take_while(|line| !line.trim().is_empty() && line.trim() != "}");
+    attributes
+        .into_iter()
+        .any(|line| line.contains("clippy::too_many_lines"))
 }
 
 fn is_test(path: &str) -> bool {
@@ -151,6 +163,8 @@ mod tests {
             found,
             ["a/src/b.rs:2: 72 lines in a function, more than 70"]
         );
+        let excused = format!("#[expect(clippy::too_many_lines, reason = \"a table\")]\n{long}");
+        assert_eq!(breaches("a/src/b.rs", excused), [""; 0]);
         let in_tests = format!("#[cfg(test)]\nmod tests {{\n{long}}}\n");
         assert_eq!(breaches("a/src/b.rs", in_tests), [""; 0]);
     }
