@@ -4,6 +4,7 @@
 
 pub mod codes;
 pub mod directive;
+pub mod environ;
 pub mod export;
 pub mod filename;
 pub mod gres;

@@ -99,6 +99,8 @@ pub struct EndedTask<'a> {
     pub task: u32,
     /// How it ended.
     pub status: ExitStatus,
+    /// Whether the kernel dumped its core.
+    pub core_dumped: bool,
 }
 
 /// What `srun` says (after `srun: error: `) of tasks that did not end with 0, in their order: neighbours on one host with one
@@ -108,11 +110,17 @@ pub fn task_report(ended: &[EndedTask<'_>]) -> Vec<String> {
         .iter()
         .filter(|task| task.status != ExitStatus::default())
         .collect();
-    let alike = failed.chunk_by(|a, b| (a.host, a.status) == (b.host, b.status));
+    let alike = failed
+        .chunk_by(|a, b| (a.host, a.status, a.core_dumped) == (b.host, b.status, b.core_dumped));
     alike
         .filter_map(|tasks| {
             let first = tasks.first()?;
             let numbers: crate::resources::IdSet = tasks.iter().map(|ended| ended.task).collect();
+            let core = if first.core_dumped {
+                " (core dumped)"
+            } else {
+                ""
+            };
             let word = if tasks.len() == 1 { "task" } else { "tasks" };
             let numbers = if tasks.len() == 1 {
                 first.task.to_string()
@@ -120,7 +128,7 @@ pub fn task_report(ended: &[EndedTask<'_>]) -> Vec<String> {
                 numbers.to_string()
             };
             Some(format!(
-                "{}: {word} {numbers}: {}",
+                "{}: {word} {numbers}: {}{core}",
                 first.host,
                 outcome(first.status)
             ))
@@ -207,7 +215,12 @@ mod tests {
 
     #[test]
     fn failed_tasks_are_reported_by_host_and_status() {
-        let ended = |host, task, status| EndedTask { host, task, status };
+        let ended = |host, task, status| EndedTask {
+            host,
+            task,
+            status,
+            core_dumped: status.signal == 11,
+        };
         let tasks = [
             ended("n1", 0, exited(0)),
             ended("n1", 1, exited(1)),
@@ -215,12 +228,14 @@ mod tests {
             ended("n1", 3, exited(2)),
             ended("n2", 4, exited(2)),
             ended("n2", 5, killed(9)),
+            ended("n2", 6, killed(11)),
         ];
         let lines = [
             "n1: tasks 1-2: Exited with exit code 1",
             "n1: task 3: Exited with exit code 2",
             "n2: task 4: Exited with exit code 2",
             "n2: task 5: Killed",
+            "n2: task 6: Segmentation fault (core dumped)",
         ];
         assert_eq!(task_report(&tasks), lines);
         assert!(task_report(&[]).is_empty());
