@@ -9,6 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure, with what was attempted and on what.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(clippy::error_impl_error, reason = "its users say spur_ebpf::Error")]
 pub enum Error {
     /// A system call or a libbpf call failed.
     #[error("cannot {action} {subject}")]

@@ -263,19 +263,19 @@ impl Fence {
             Err(error) => return Err(Error::kernel("open pinned link", shown)(error)),
         };
         let info = LinkInfo::from_fd(fd.as_fd()).map_err(Error::libbpf("inspect link", &shown))?;
-        let cgroup = match info.info {
-            LinkTypeInfo::Cgroup(link)
-                if matches!(link.attach_type, ProgramAttachType::CgroupDevice) =>
-            {
-                (link.cgroup_id != 0).then_some(CgroupId(link.cgroup_id))
-            }
-            _ => {
-                return Err(Error::Unfit {
-                    subject: shown,
-                    reason: "it is not a device link of a cgroup".to_owned(),
-                });
-            }
+        let LinkTypeInfo::Cgroup(link) = info.info else {
+            return Err(Error::Unfit {
+                subject: shown,
+                reason: "it is not a link of a cgroup".to_owned(),
+            });
         };
+        if !matches!(link.attach_type, ProgramAttachType::CgroupDevice) {
+            return Err(Error::Unfit {
+                subject: shown,
+                reason: "it is not a link of a device program".to_owned(),
+            });
+        }
+        let cgroup = (link.cgroup_id != 0).then_some(CgroupId(link.cgroup_id));
         Ok(Some(PinnedLink {
             name: name.to_owned(),
             link_id: info.id,

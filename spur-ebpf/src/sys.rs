@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The kernel runs at most this many programs of one kind per cgroup (`BPF_CGROUP_MAX_PROGS`).
-const CGROUP_PROGRAMS_MAX: usize = 64;
+const CGROUP_PROGRAMS_MAX: u32 = 64;
+/// Ids that one query may return: every level of a deep tree may add its own. More is an error, not a short answer.
+const QUERY_MAX: u32 = CGROUP_PROGRAMS_MAX * 16;
 
 /// Turns libbpf's "negative errno" into an error.
 fn check(result: i32) -> io::Result<i32> {
@@ -82,8 +84,10 @@ pub(crate) struct ProgramFacts {
 
 /// `BPF_OBJ_GET_INFO_BY_FD` of a program.
 pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
+    #[expect(clippy::cast_possible_truncation, reason = "a small struct")]
+    const SIZE: u32 = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut len = u32::try_from(size_of::<libbpf_sys::bpf_prog_info>()).expect("a small struct");
+    let mut len = SIZE;
     // SAFETY: `info` is a zeroed struct of `len` bytes, which the kernel fills and does not keep.
     check(unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
@@ -103,8 +107,7 @@ pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts>
 ///
 /// libbpf passes a full-size `bpf_attr`, which Linux 6.17 to 7.1 write beyond what was asked for.
 pub(crate) fn cgroup_programs(cgroup: BorrowedFd<'_>, effective: bool) -> io::Result<Vec<u32>> {
-    // Every level of a deep tree may add its own; more than this is an error, not a short answer.
-    let mut ids = vec![0u32; CGROUP_PROGRAMS_MAX * 16];
+    let mut ids = vec![0u32; QUERY_MAX as usize];
     let mut options = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
         query_flags: if effective {
@@ -115,7 +118,7 @@ pub(crate) fn cgroup_programs(cgroup: BorrowedFd<'_>, effective: bool) -> io::Re
         prog_ids: ids.as_mut_ptr(),
         ..Default::default()
     };
-    options.__bindgen_anon_1.prog_cnt = u32::try_from(ids.len()).expect("a small count");
+    options.__bindgen_anon_1.prog_cnt = QUERY_MAX;
     // SAFETY: `ids` has room for `prog_cnt` ids and both it and `options` live through the call.
     check(unsafe {
         libbpf_sys::bpf_prog_query_opts(

@@ -43,8 +43,8 @@ fn may_open(history: &[Maps], steps: &[Step], key: RawDeviceKey) -> bool {
             Some(&MAJOR_LISTED) => {}
             Some(_) => continue,
         }
-        for j in i..history.len() {
-            if !history[j].devices.contains_key(&key) {
+        for (j, later) in history.iter().enumerate().skip(i) {
+            if !later.devices.contains_key(&key) {
                 return true;
             }
             match steps.get(j) {

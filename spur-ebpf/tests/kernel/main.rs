@@ -1,0 +1,15 @@
+//! The fence in the running kernel. Needs root, a cgroup v2 tree and Linux 5.10 or newer.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test panics, so that its failure keeps its stack"
+)]
+
+mod adoption;
+mod audit;
+mod lab;
+mod policy;
+mod proof;
+mod refusal;
+mod stacking;
+mod uring;

@@ -1,0 +1,92 @@
+//! The second pair of eyes, and the verifier's cost.
+
+use crate::lab::*;
+use spur_ebpf::*;
+use std::fs;
+use std::path::Path;
+
+/// Instructions that the verifier may walk for the fence; raise it knowingly.
+const VERIFIED_INSTRUCTIONS_MAX: u32 = 1000;
+
+#[test]
+fn an_attached_fence_is_proven() {
+    let lab = Lab::new();
+    let fence = lab.fence();
+    let inner = lab.cgroup("step_0");
+    let job = fence.attach(&lab.cgroup, "job_7").unwrap();
+    fence.attach(&inner, "step").unwrap();
+    let proof = doctor::verify(&lab.pins(), "job_7", &lab.cgroup).unwrap();
+    assert_eq!(
+        (proof.program_id, proof.cgroup),
+        (fence.program_id(), job.cgroup())
+    );
+    assert_eq!(proof.program_tag.to_be_bytes(), fence.program_tag());
+    assert_eq!(proof.own, [fence.program_id()]);
+    let step = doctor::verify(&lab.pins(), "step", &inner).unwrap();
+    assert_eq!(step.own, [fence.program_id()]);
+    assert!(
+        step.effective
+            .iter()
+            .filter(|&&id| id == fence.program_id())
+            .count()
+            >= 2,
+        "{step:?}"
+    );
+}
+
+#[test]
+fn what_is_not_in_force_is_not_proven() {
+    let lab = Lab::new();
+    let fence = lab.fence();
+    let (one, two) = (lab.cgroup("one"), lab.cgroup("two"));
+    let verify = |name: &str, cgroup: &Path| {
+        doctor::verify(&lab.pins(), name, cgroup)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    let job = fence.attach(&one, "job_7").unwrap();
+    assert!(verify("job_8", &one).contains("aya cannot open it"));
+    assert!(
+        verify("job_7", &two).contains("not on")
+            || verify("job_7", &two).contains("says that it is on cgroup")
+    );
+    // A pin alone is no fence.
+    let aside = lab.pins().join("links/aside");
+    fs::rename(lab.pins().join("links/job_7"), &aside).unwrap();
+    assert!(verify("job_7", &one).contains("aya cannot open it"));
+    fs::rename(&aside, lab.pins().join("links/job_7")).unwrap();
+    doctor::verify(&lab.pins(), "job_7", &one).unwrap();
+    job.detach().unwrap();
+    assert!(verify("job_7", &one).contains("aya cannot open it"));
+}
+
+#[test]
+fn a_program_with_other_maps_is_not_proven() {
+    let lab = Lab::new();
+    let fence = lab.fence();
+    fence.attach(&lab.cgroup, "job_7").unwrap();
+    // A second fence whose `policies` is not the one that its program reads.
+    let other = Fence::open_or_load(&lab.path("bpf/other")).unwrap();
+    other.attach(&lab.cgroup, "job_7").unwrap();
+    fs::remove_file(lab.path("bpf/other/policies")).unwrap();
+    fs::rename(lab.pins().join("policies"), lab.path("bpf/other/policies")).unwrap();
+    let error = doctor::verify(&lab.path("bpf/other"), "job_7", &lab.cgroup)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("does not use the pinned map policies"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_verifier_has_little_to_do() {
+    let lab = Lab::new();
+    let fence = lab.fence();
+    let program = aya::programs::ProgramInfo::from_pin(fence.pins().join("spur_fence")).unwrap();
+    // 0 before Linux 5.16.
+    let walked = program.verified_instruction_count().unwrap_or(0);
+    println!("the verifier walked {walked} instructions");
+    assert!(walked <= VERIFIED_INSTRUCTIONS_MAX, "{walked}");
+}

@@ -1,0 +1,135 @@
+//! The Rust mirror of every shared struct agrees with the BTF of the built object, member by member.
+
+use libbpf_rs::btf::types::{Composite, MemberAttr};
+use libbpf_rs::btf::{Btf, BtfType, HasSize};
+use spur_ebpf::abi::*;
+use std::mem::{offset_of, size_of};
+
+/// Name, offset in bytes and size in bytes.
+type Member = (&'static str, usize, usize);
+
+struct Struct {
+    name: &'static str,
+    size: usize,
+    members: Vec<Member>,
+}
+
+/// Describes a Rust struct; the pattern makes a member that is missing here a compile error.
+macro_rules! describe {
+    ($c_name:literal, $rust:ident { $($member:ident as $c_member:literal),* $(,)? }) => {{
+        let $rust { $($member),* } = $rust::default();
+        Struct {
+            name: $c_name,
+            size: size_of::<$rust>(),
+            members: vec![$(($c_member, offset_of!($rust, $member), std::mem::size_of_val(&$member))),*],
+        }
+    }};
+}
+
+fn ours() -> Vec<Struct> {
+    vec![
+        describe!("spur_fence_meta", RawMeta { abi as "abi", reserved as "reserved", object_hash as "object_hash" }),
+        describe!("spur_fence_device_key", RawDeviceKey { major as "major", minor as "minor" }),
+        describe!("spur_fence_device", RawDevice { bit as "bit", reserved as "reserved" }),
+        describe!("spur_fence_policy", RawPolicy {
+            abi as "abi", flags as "flags", job as "job", generation as "generation", cgroup as "cgroup", step as "step",
+            audit_burst as "audit_burst", audit_per_second as "audit_per_second", reserved as "reserved",
+            grants as "grants", audit_next_ns as "audit_next_ns",
+        }),
+        describe!("spur_fence_counters", RawCounters {
+            denied as "denied", emitted as "emitted", suppressed as "suppressed", lost as "lost",
+        }),
+        describe!("spur_fence_event", RawEvent {
+            time_ns as "time_ns", job as "job", generation as "generation", cgroup as "cgroup", step as "step",
+            pid as "pid", tgid as "tgid", uid as "uid", major as "major", minor as "minor", access as "access",
+            device_type as "type", verdict as "verdict", comm as "comm",
+        }),
+    ]
+}
+
+fn size_of_type(ty: BtfType<'_>) -> usize {
+    use libbpf_rs::btf::types::{Array, Int};
+    let ty = ty.skip_mods_and_typedefs();
+    if let Ok(int) = Int::try_from(ty) {
+        return usize::from(int.bits) / 8;
+    }
+    let array = Array::try_from(ty).expect("members are integers and arrays of them");
+    array.capacity() * size_of_type(array.contained_type())
+}
+
+/// The first difference between a Rust struct and its C form.
+fn difference(btf: &Btf<'_>, ours: &Struct) -> Option<String> {
+    let Some(theirs) = btf.type_by_name::<Composite<'_>>(ours.name) else {
+        return Some(format!("{} is not in the BTF", ours.name));
+    };
+    let members: Vec<(String, usize, usize)> = theirs
+        .iter()
+        .map(|member| {
+            let name = member
+                .name
+                .expect("no anonymous members")
+                .to_string_lossy()
+                .into_owned();
+            let MemberAttr::Normal { offset } = member.attr else {
+                panic!("{name} is a bit field")
+            };
+            let ty = btf
+                .type_by_id::<BtfType<'_>>(member.ty)
+                .expect("its type is in the BTF");
+            (name, offset as usize / 8, size_of_type(ty))
+        })
+        .collect();
+    let expected: Vec<(String, usize, usize)> = ours
+        .members
+        .iter()
+        .map(|&(name, offset, size)| (name.to_owned(), offset, size))
+        .collect();
+    if members != expected {
+        return Some(format!(
+            "{}: C has {members:?}, Rust has {expected:?}",
+            ours.name
+        ));
+    }
+    (theirs.size() != ours.size).then(|| {
+        format!(
+            "{}: C has {} bytes, Rust {}",
+            ours.name,
+            theirs.size(),
+            ours.size
+        )
+    })
+}
+
+fn object_btf() -> Btf<'static> {
+    Btf::from_path(env!("SPUR_FENCE_OBJECT")).expect("the built object has BTF")
+}
+
+#[test]
+fn every_shared_struct_is_the_same_in_c_and_rust() {
+    let btf = object_btf();
+    let differences: Vec<String> = ours()
+        .iter()
+        .filter_map(|ours| difference(&btf, ours))
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn a_member_that_moved_is_noticed() {
+    let btf = object_btf();
+    for mut ours in ours() {
+        let last = ours.members.len() - 1;
+        ours.members[last].1 += 4;
+        assert!(difference(&btf, &ours).is_some(), "{}: offset", ours.name);
+        ours.members[last].1 -= 4;
+        ours.members[0].2 += 1;
+        assert!(difference(&btf, &ours).is_some(), "{}: size", ours.name);
+        ours.members[0].2 -= 1;
+        ours.size += 8;
+        assert!(
+            difference(&btf, &ours).is_some(),
+            "{}: whole size",
+            ours.name
+        );
+    }
+}
