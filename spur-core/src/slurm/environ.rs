@@ -6,8 +6,9 @@
 //!
 //! The submitting command sets what only it knows, and we keep it: `SLURM_SUBMIT_DIR`, `SLURM_SUBMIT_HOST`,
 //! `SLURM_PRIO_PROCESS`, `SLURM_UMASK`, `SLURM_LABELIO`, `SLURM_EXPORT_ENV`, `SLURM_GET_USER_ENV`, `SLURM_DISTRIBUTION`,
-//! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `srun`'s `SLURM_MEM_PER_CPU` and `SLURM_MEM_PER_NODE`, `SLURM_GPUS_PER_NODE`, `SLURM_TRES_PER_TASK` and `SLURM_TRES_BIND`. Variables about
-//! Slurm's own sockets (`SLURM_SRUN_COMM_*`, `SLURM_STEP_LAUNCHER_PORT`) have no counterpart here and are not set.
+//! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `SLURM_GPUS_PER_NODE`, `SLURM_TRES_PER_TASK`, `SLURM_TRES_BIND`, and `srun`'s
+//! `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_NODE`. Variables about Slurm's own sockets (`SLURM_SRUN_COMM_*`,
+//! `SLURM_STEP_LAUNCHER_PORT`) have no counterpart here and are not set.
 
 mod facts;
 mod vendor;
