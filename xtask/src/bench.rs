@@ -1,5 +1,126 @@
+//! `cargo xtask bench`: the speed promises, measured in one run, as ratios where a machine's own speed would decide.
+
+mod latency;
+mod sample;
+mod scale;
+mod slurm;
+
+use crate::{setup, sh};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+/// What to measure, and what to keep.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_: &Args) -> anyhow::Result<()> {
+pub(crate) struct Args {
+    /// One part only: fence, latency, scale.
+    #[arg(long)]
+    only: Option<String>,
+    /// Hollow nodes of the scale part.
+    #[arg(long, default_value_t = 1000)]
+    nodes: u32,
+    /// Pending jobs of the scale part.
+    #[arg(long, default_value_t = 10_000)]
+    jobs: u32,
+    /// Measure a real Slurm in the same run, by the scripts in this folder (chroot.sh and what it needs).
+    #[arg(long, value_name = "FOLDER")]
+    slurm: Option<PathBuf>,
+    /// Write the figures to this file as well.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+/// The figures so far, printed as they come.
+#[derive(Default)]
+struct Report {
+    text: String,
+}
+
+impl Report {
+    fn line(&mut self, line: &str) {
+        println!("{line}");
+        self.text += line;
+        self.text.push('\n');
+    }
+
+    /// A promise with what was measured. A broken one is said, and does not fail the run: the machine may be busy.
+    fn promise(&mut self, what: &str, value: f64, limit: f64, unit: &str) {
+        let word = if value <= limit { "holds" } else { "BROKEN" };
+        self.line(&format!(
+            "  {what}: {value:.2} {unit}, promised at most {limit} {unit}: {word}"
+        ));
+    }
+}
+
+/// Measures.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if !sh::is_root() {
+        bail!("the benchmarks fence processes, which takes root");
+    }
+    setup::for_build()?;
+    sh::run(&mut sh::cargo(&[
+        "build",
+        "--locked",
+        "--release",
+        "-p",
+        "spur-ctl",
+        "-p",
+        "spur-agent",
+        "--bins",
+    ]))?;
+    let bins = sh::bin_dir()?.with_file_name("release");
+    let mut report = Report::default();
+    report.line(&machine());
+    let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
+    if wanted("fence") {
+        fence(&mut report)?;
+    }
+    if wanted("latency") {
+        latency::measure(&bins, &mut report)?;
+    }
+    if wanted("scale") {
+        scale::measure(&bins, args.nodes, args.jobs, &mut report)?;
+    }
+    if let Some(folder) = &args.slurm {
+        slurm::measure(folder, &mut report)?;
+    }
+    if let Some(path) = &args.save {
+        std::fs::write(path, &report.text)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What the figures depend on.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    format!(
+        "machine: {cpus} CPUs, kernel {}, load {}",
+        kernel.trim(),
+        load.trim()
+    )
+}
+
+/// What an open costs under the fence: the benchmark stands beside the fence.
+fn fence(report: &mut Report) -> Result<()> {
+    report.line("fence: added cost of an open");
+    let mut command = sh::cargo(&[
+        "run",
+        "--locked",
+        "--release",
+        "--quiet",
+        "-p",
+        "spur-ebpf",
+        "--example",
+        "fence_bench",
+    ]);
+    let mut lines = Vec::new();
+    if !sh::listen(&mut command, |line| lines.push(format!("  {line}")))? {
+        bail!("the fence's benchmark failed");
+    }
+    report.text += &lines.join("\n");
+    report.text.push('\n');
     Ok(())
 }

@@ -4,20 +4,15 @@
 mod table;
 mod traces;
 
+use crate::dev::DevCluster;
 use crate::{setup, sh, vm};
 use anyhow::{Context, Result, bail, ensure};
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use table::Row;
 
 /// GPUs of each node.
 const GPUS: u32 = 8;
-
-/// `nobody`: an ordinary user that every system has, so that none must be made.
-const NOBODY: u32 = 65_534;
 
 /// How long a job may take to start or end.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,29 +45,17 @@ pub(crate) fn run() -> Result<()> {
     }
     setup::for_build()?;
     vm::build()?;
-    let dir = tempfile::Builder::new()
-        .prefix("spur-demo-")
-        .tempdir()
-        .context("making a folder")?;
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755))?;
-    let demo = Demo::new(dir.path())?;
-    demo.dev(
-        "up",
-        &[
-            "--nodes",
-            "2",
-            "--gpus",
-            &GPUS.to_string(),
-            "--cpus",
-            "64",
-            "--memory",
-            "256G",
-        ],
-    )?;
-    let traces = traces::Traces::of(dir.path())?;
+    let gpus = GPUS.to_string();
+    let args = [
+        "--nodes", "2", "--gpus", &gpus, "--cpus", "64", "--memory", "256G",
+    ];
+    let demo = Demo {
+        cluster: DevCluster::up(&sh::bin_dir()?, &args)?,
+    };
+    let traces = traces::Traces::of(demo.cluster.dir())?;
     let shown = demo.show();
     // Whatever came of it: nothing stays.
-    demo.dev("down", &[])?;
+    demo.cluster.down()?;
     shown?;
     let left = traces.left();
     ensure!(left.is_empty(), "dev down left behind: {}", left.join(", "));
@@ -81,56 +64,14 @@ pub(crate) fn run() -> Result<()> {
 }
 
 struct Demo {
-    dir: PathBuf,
-    home: PathBuf,
-    uid: u32,
+    cluster: DevCluster,
 }
 
 impl Demo {
-    fn new(dir: &Path) -> Result<Self> {
-        // Who called sudo, if that is how we came to be root.
-        let caller = std::env::var("SUDO_UID")
-            .ok()
-            .and_then(|id| id.parse().ok());
-        let uid = caller.filter(|uid| *uid != 0).unwrap_or(NOBODY);
-        let home = dir.join("home");
-        std::fs::create_dir(&home).context("making a folder for the user")?;
-        chown(&home, Some(uid), Some(uid)).context("giving the user a folder")?;
-        Ok(Self {
-            dir: dir.to_owned(),
-            home,
-            uid,
-        })
-    }
-
-    fn dev(&self, verb: &str, args: &[&str]) -> Result<()> {
-        let mut command = Command::new(sh::bin_dir()?.join("spur"));
-        command
-            .args(["dev", verb, "--dir"])
-            .arg(&self.dir)
-            .args(args);
-        sh::run(&mut command)
-    }
-
-    /// A command with the cluster's environment, as the user.
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", r#". "$0" && exec "$@""#])
-            .arg(self.dir.join("env"))
-            .args(args);
-        command
-            .current_dir(&self.home)
-            .env("HOME", &self.home)
-            .stdin(Stdio::null());
-        command.uid(self.uid).gid(self.uid);
-        command
-    }
-
     /// Runs a command as the user and shows it with what it says.
     fn say(&self, args: &[&str]) -> Result<String> {
         println!("\n$ {}", args.join(" "));
-        let text = sh::output(&mut self.command(args))?;
+        let text = sh::output(&mut self.cluster.command(args))?;
         print!("{text}");
         Ok(text)
     }
@@ -143,11 +84,12 @@ impl Demo {
         self.say(&["sinfo"])?;
         println!(
             "\nThree jobs of user {} at once on n1, each trying to open every GPU of the node:",
-            self.uid
+            self.cluster.uid()
         );
         let devices: Vec<String> = (0..GPUS)
             .map(|number| {
-                self.dir
+                self.cluster
+                    .dir()
                     .join(format!("nodes/n1/dev/gpu{number}"))
                     .to_string_lossy()
                     .into_owned()
@@ -163,7 +105,7 @@ impl Demo {
             self.say(&["squeue"])?;
             self.say(&["sinfo", "-N", "-o", "%N %T %G"])?;
         }
-        std::fs::write(self.home.join("go"), "").context("letting the jobs end")?;
+        std::fs::write(self.cluster.home().join("go"), "").context("letting the jobs end")?;
         for (job, (gres, _)) in jobs.iter_mut().zip(JOBS) {
             let status = job.wait().context("waiting for a job")?;
             println!("srun {gres}: {status}");
@@ -177,7 +119,7 @@ impl Demo {
     }
 
     fn start(&self, number: usize, gres: &str, devices: &[String]) -> Result<Child> {
-        let out = std::fs::File::create(self.home.join(format!("out{number}")))
+        let out = std::fs::File::create(self.cluster.home().join(format!("out{number}")))
             .context("making a file")?;
         let mut args = vec![
             "srun",
@@ -191,7 +133,8 @@ impl Demo {
             "try-all-gpus",
         ];
         args.extend(devices.iter().map(String::as_str));
-        self.command(&args)
+        self.cluster
+            .command(&args)
             .stdout(out)
             .spawn()
             .context("starting srun")
@@ -202,7 +145,8 @@ impl Demo {
         let end = Instant::now() + LIMIT;
         loop {
             let texts = (0..JOBS.len()).map(|number| {
-                std::fs::read_to_string(self.home.join(format!("out{number}"))).unwrap_or_default()
+                std::fs::read_to_string(self.cluster.home().join(format!("out{number}")))
+                    .unwrap_or_default()
             });
             let rows: Option<Vec<Row>> = texts
                 .zip(JOBS)

@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod dev;
 mod lint;
 mod setup;
 mod sh;
