@@ -1,1 +1,3 @@
 //! The controller and every command, one binary spur with many names.
+
+pub mod cli;

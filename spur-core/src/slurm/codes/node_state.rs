@@ -8,23 +8,35 @@ use crate::node::{AdminState, FenceState};
 
 /// How much of a node is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Base {
+pub enum Base {
+    /// Takes no job and runs none.
     Down,
+    /// Nothing of it.
     Idle,
+    /// Part of it.
     Mixed,
+    /// Every CPU.
     Allocated,
 }
 
-struct State {
-    base: Base,
-    drain: bool,
-    completing: bool,
-    planned: bool,
-    silent: bool,
+/// A node's state: what it is and what hangs over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// How much is taken.
+    pub base: Base,
+    /// Takes no new job: an operator said so, or its fence is not proven.
+    pub drain: bool,
+    /// Cleans up after a job.
+    pub completing: bool,
+    /// Held back for a waiting job.
+    pub planned: bool,
+    /// Does not answer.
+    pub silent: bool,
 }
 
 impl State {
-    fn of(view: &NodeView) -> Self {
+    /// Reads it off a node.
+    pub fn of(view: &NodeView) -> Self {
         let node = &view.node;
         let base = if node.admin == AdminState::Down || node.lost {
             Base::Down

@@ -1,0 +1,49 @@
+//! From values of the core to text: pure, so that every column and record can be tested without a controller.
+
+pub mod clock;
+pub mod format;
+pub mod job_columns;
+pub mod job_text;
+pub mod node_columns;
+pub mod node_groups;
+pub mod node_text;
+pub mod record;
+pub mod show_job;
+pub mod show_node;
+pub mod show_partition;
+pub mod step_columns;
+
+/// What every view needs beside the values.
+#[derive(Debug)]
+pub struct View {
+    /// The present, and how moments are written.
+    pub clock: clock::Clock,
+    /// Names of users by number, for values that carry only the number.
+    pub users: std::collections::BTreeMap<u32, String>,
+    /// Sizes stay in MiB (`--noconvert`).
+    pub raw_sizes: bool,
+}
+
+impl View {
+    /// A size in MiB, in the largest unit that divides it.
+    pub fn mib(&self, mib: u64) -> String {
+        if self.raw_sizes {
+            format!("{mib}M")
+        } else {
+            spur_core::slurm::size::display_mib(mib)
+        }
+    }
+
+    /// The name of a user, or the number.
+    pub fn user(&self, uid: spur_core::id::Uid) -> String {
+        self.users
+            .get(&uid.0)
+            .cloned()
+            .unwrap_or_else(|| uid.to_string())
+    }
+}
+
+/// Slurm's way of writing that there is nothing.
+pub(crate) fn or_null(text: &str) -> &str {
+    if text.is_empty() { "(null)" } else { text }
+}

@@ -1,0 +1,163 @@
+//! Moments in the user's time zone.
+
+use spur_core::time::Millis;
+use tz::{DateTime, TimeZone};
+
+/// The present and the way moments are written (`SLURM_TIME_FORMAT`).
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// The present.
+    pub now: Millis,
+    zone: TimeZone,
+    pattern: Option<String>,
+}
+
+const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+impl Clock {
+    /// UTC and the standard format.
+    pub fn utc(now: Millis) -> Self {
+        Self {
+            now,
+            zone: TimeZone::utc(),
+            pattern: None,
+        }
+    }
+
+    /// The user's zone (`TZ`, else the machine's; UTC if neither can be read) and format: `standard`, or a pattern as
+    /// `strftime` takes.
+    pub fn local(now: Millis, zone: Option<&str>, format: Option<&str>) -> Self {
+        let found = match zone {
+            Some(name) if !name.is_empty() => TimeZone::from_posix_tz(name),
+            _ => TimeZone::local(),
+        };
+        let pattern = format.filter(|f| !matches!(*f, "" | "standard" | "relative"));
+        Self {
+            now,
+            zone: found.unwrap_or_else(|_| TimeZone::utc()),
+            pattern: pattern.map(str::to_owned),
+        }
+    }
+
+    /// The zone's broken-down time; `None` beyond the calendar.
+    pub fn fields(&self, at: Millis) -> Option<DateTime> {
+        let secs = i64::try_from(at.secs()).ok()?;
+        DateTime::from_timespec(secs, 0, self.zone.as_ref()).ok()
+    }
+
+    /// Seconds by which the zone is ahead of UTC at that moment.
+    pub fn utc_offset(&self, at: Millis) -> i32 {
+        self.fields(at)
+            .map_or(0, |time| time.local_time_type().ut_offset())
+    }
+
+    /// `2026-11-30T01:41:00`, or as the user's pattern says.
+    pub fn stamp(&self, at: Millis) -> String {
+        let Some(time) = self.fields(at) else {
+            return "Unknown".to_owned();
+        };
+        let Some(pattern) = &self.pattern else {
+            return standard(&time);
+        };
+        expand(pattern, &time)
+    }
+
+    /// A moment that may be unknown.
+    pub fn stamp_or(&self, at: Option<Millis>, unknown: &str) -> String {
+        at.map_or_else(|| unknown.to_owned(), |at| self.stamp(at))
+    }
+
+    /// `Mon Nov 30 01:41:04 2026`: the line above long lists.
+    pub fn heading(&self) -> String {
+        self.fields(self.now)
+            .map(|time| expand("%a %b %d %H:%M:%S %Y", &time))
+            .unwrap_or_default()
+    }
+}
+
+fn standard(time: &DateTime) -> String {
+    expand("%Y-%m-%dT%H:%M:%S", time)
+}
+
+/// The conversions of `strftime` that make sense for a moment; others stay as they are.
+fn expand(pattern: &str, time: &DateTime) -> String {
+    let mut text = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            text.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some(letter) => text.push_str(&conversion(letter, time)),
+            None => text.push('%'),
+        }
+    }
+    text
+}
+
+fn conversion(letter: char, time: &DateTime) -> String {
+    let two = |n: u8| format!("{n:02}");
+    match letter {
+        'Y' => time.year().to_string(),
+        'y' => format!("{:02}", time.year().rem_euclid(100)),
+        'm' => two(time.month()),
+        'd' => two(time.month_day()),
+        'e' => format!("{:2}", time.month_day()),
+        'H' => two(time.hour()),
+        'I' => two((time.hour() + 11) % 12 + 1),
+        'p' => if time.hour() < 12 { "AM" } else { "PM" }.to_owned(),
+        'M' => two(time.minute()),
+        'S' => two(time.second()),
+        's' => time.unix_time().to_string(),
+        'j' => format!("{:03}", time.year_day() + 1),
+        'a' => DAYS[usize::from(time.week_day() % 7)].to_owned(),
+        'b' | 'h' => MONTHS[usize::from((time.month() + 11) % 12)].to_owned(),
+        'F' => expand("%Y-%m-%d", time),
+        'T' => expand("%H:%M:%S", time),
+        'R' => expand("%H:%M", time),
+        'D' => expand("%m/%d/%y", time),
+        'c' => expand("%a %b %e %H:%M:%S %Y", time),
+        'x' => expand("%m/%d/%y", time),
+        'X' => expand("%H:%M:%S", time),
+        'z' => offset(time.local_time_type().ut_offset()),
+        'Z' => time.local_time_type().time_zone_designation().to_owned(),
+        'n' => "\n".to_owned(),
+        't' => "\t".to_owned(),
+        '%' => "%".to_owned(),
+        other => format!("%{other}"),
+    }
+}
+
+fn offset(secs: i32) -> String {
+    let sign = if secs < 0 { '-' } else { '+' };
+    let minutes = secs.unsigned_abs() / 60;
+    format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Millis = Millis(1_796_002_864_000);
+
+    #[test]
+    fn moments_are_written_as_slurm_does() {
+        let clock = Clock::utc(AT);
+        assert_eq!(clock.stamp(AT), "2026-11-30T01:41:04");
+        assert_eq!(clock.heading(), "Mon Nov 30 01:41:04 2026");
+        assert_eq!(clock.stamp_or(None, "N/A"), "N/A");
+    }
+
+    #[test]
+    fn the_zone_and_the_pattern_are_the_users() {
+        let clock = Clock::local(AT, Some("EST5EDT,M3.2.0,M11.1.0"), Some("%s %z %I%p"));
+        assert_eq!(clock.stamp(AT), "1796002864 -0500 08PM");
+        let standard = Clock::local(AT, Some("<+0530>-5:30"), Some("standard"));
+        assert_eq!(standard.stamp(AT), "2026-11-30T07:11:04");
+        assert_eq!(standard.utc_offset(AT), 19_800);
+    }
+}

@@ -1,0 +1,53 @@
+//! Words and numbers that several views derive from a node in the same way.
+
+use super::View;
+use spur_core::api::NodeView;
+use spur_core::resources::Inventory;
+use spur_core::slurm::codes::node_state::{Base, State};
+
+/// Whether something runs there or is being cleaned up.
+pub fn busy(state: &State) -> bool {
+    state.completing || matches!(state.base, Base::Allocated | Base::Mixed)
+}
+
+/// Whether it takes jobs at all.
+pub fn usable(state: &State) -> bool {
+    !state.drain && state.base != Base::Down
+}
+
+/// The number of the base state in Slurm, which orders the lines of `sinfo`.
+pub fn rank(base: Base) -> u8 {
+    match base {
+        Base::Down => 1,
+        Base::Idle => 2,
+        Base::Allocated => 3,
+        Base::Mixed => 5,
+    }
+}
+
+/// `root` and when, if a reason was given.
+pub fn reason_by(view: &View, node: &NodeView) -> Option<(String, String)> {
+    let (uid, at) = node.node.reason_by?;
+    Some((view.user(uid), view.clock.stamp(at)))
+}
+
+/// `2:32:1`.
+pub fn topology(inventory: &Inventory) -> String {
+    let Inventory {
+        sockets,
+        cores_per_socket,
+        threads_per_core,
+        ..
+    } = inventory;
+    format!("{sockets}:{cores_per_socket}:{threads_per_core}")
+}
+
+/// What is said of a node whose inventory was declared.
+pub fn comment(view: &NodeView) -> Option<&'static str> {
+    view.node.inventory.simulated.then_some("simulated")
+}
+
+/// Hundredths as `2.01`.
+pub fn load(load_x100: u32) -> String {
+    format!("{}.{:02}", load_x100 / 100, load_x100 % 100)
+}

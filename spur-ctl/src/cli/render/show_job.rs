@@ -1,0 +1,296 @@
+//! `scontrol show job`.
+
+use super::job_text::{self as text, Stream};
+use super::record::Record;
+use super::{View, or_null};
+use spur_core::api::JobView;
+use spur_core::denial::{Denial, DeviceOp};
+use spur_core::job::spec::{JobKind, JobSpec};
+use spur_core::job::state::JobState;
+use spur_core::resources::GpuCount;
+use spur_core::slurm::{codes, gres, hostlist, signal, timespec};
+use spur_core::time::{Millis, TimeLimit};
+
+/// What `-d` adds.
+#[derive(Debug)]
+pub struct Details<'a> {
+    /// The job's newest refusals by the fence, newest last.
+    pub denials: &'a [Denial],
+}
+
+/// The record of one job.
+pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_line: bool) -> String {
+    let spec = &job.spec;
+    let mut record = Record::new(format!("JobId={} JobName={}", job.id, spec.name), one_line);
+    identity(&mut record, job, details.is_some());
+    times(&mut record, view, job);
+    place(&mut record, job);
+    resources(&mut record, view, job, details.is_some());
+    files(&mut record, job);
+    requests(&mut record, spec);
+    if let Some(details) = details {
+        refusals(&mut record, view, job, details);
+    }
+    record.line("");
+    record.end()
+}
+
+fn identity(record: &mut Record, job: &JobView, details: bool) {
+    let (spec, owner) = (&job.spec, &job.spec.owner);
+    record.line(format!(
+        "UserId={}({}) GroupId={}({}) MCS_label=N/A",
+        owner.user, owner.uid, owner.group, owner.gid
+    ));
+    record.line(format!(
+        "Priority={} Nice={} Account={} QOS={}",
+        job.priority,
+        spec.nice,
+        or_null(&spec.account),
+        or_null(&spec.qos)
+    ));
+    let reason = codes::reason_word(job.reason);
+    record.line(format!(
+        "JobState={} Reason={reason} Dependency=(null)",
+        text::state(job)
+    ));
+    record.line(format!(
+        "Requeue={} Restarts={} BatchFlag={} Reboot=0 ExitCode={}",
+        u8::from(spec.requeue),
+        job.restarts,
+        u8::from(spec.kind == JobKind::Batch),
+        signal::pair(job.exit)
+    ));
+    if details {
+        record.line(format!(
+            "DerivedExitCode={}",
+            signal::pair(job.derived_exit)
+        ));
+    }
+}
+
+fn times(record: &mut Record, view: &View, job: &JobView) {
+    let clock = &view.clock;
+    let limit = job
+        .spec
+        .time_limit
+        .map_or_else(|| "NOT_SET".to_owned(), timespec::limit_long);
+    let run = timespec::elapsed_long(text::run_secs(view, job));
+    record.line(format!("RunTime={run} TimeLimit={limit} TimeMin=N/A"));
+    let held = job.state == JobState::Pending && job.priority == 0;
+    let eligible = clock.stamp_or(Some(job.eligible).filter(|_| !held), "Unknown");
+    record.line(format!(
+        "SubmitTime={} EligibleTime={eligible}",
+        clock.stamp(job.submitted)
+    ));
+    record.line(format!("AccrueTime={eligible}"));
+    let (start, end) = span(job);
+    record.line(format!(
+        "StartTime={} EndTime={} Deadline=N/A",
+        clock.stamp_or(start, "Unknown"),
+        clock.stamp_or(end, "Unknown")
+    ));
+    record.line("SuspendTime=None SecsPreSuspend=0 LastSchedEval=Unknown Scheduler=Main");
+}
+
+/// When the job starts and ends, as far as that is known: a pending one not before `--begin`.
+fn span(job: &JobView) -> (Option<Millis>, Option<Millis>) {
+    let start = job
+        .started
+        .or(job.spec.begin.filter(|begin| *begin > job.submitted));
+    let by_limit = match (start, job.spec.time_limit) {
+        (Some(start), Some(TimeLimit::Secs(secs))) => Some(start.plus_secs(secs)),
+        (_, _) => None,
+    };
+    (start, job.ended.or(by_limit))
+}
+
+fn place(record: &mut Record, job: &JobView) {
+    let spec = &job.spec;
+    record.line(format!(
+        "Partition={} AllocNode:Sid={}:{}",
+        spec.partition, spec.submit_host, spec.submit_sid
+    ));
+    record.line(format!(
+        "ReqNodeList={} ExcNodeList={}",
+        or_null(&hostlist::compress(&spec.nodelist)),
+        or_null(&hostlist::compress(&spec.exclude))
+    ));
+    record.line(format!("NodeList={}", text::node_list(job)));
+    record.maybe(text::batch_host(job).map(|host| format!("BatchHost={host}")));
+    let nodes = if job.nodes.is_empty() {
+        format!("{}-{}", spec.nodes_min, spec.nodes_max)
+    } else {
+        job.nodes.len().to_string()
+    };
+    record.line(format!(
+        "NumNodes={nodes} NumCPUs={} NumTasks={} CPUs/Task={} ReqB:S:C:T=0:0:*:*",
+        text::cpu_count(job),
+        text::task_count(job),
+        spec.cpus_per_task.max(1)
+    ));
+}
+
+fn resources(record: &mut Record, view: &View, job: &JobView, details: bool) {
+    let spec = &job.spec;
+    record.line(format!("ReqTRES={}", text::wanted_tres(view, job)));
+    let held = (!job.nodes.is_empty()).then(|| text::job_tres(view, job));
+    record.line(format!("AllocTRES={}", held.as_deref().unwrap_or("(null)")));
+    record.line(format!(
+        "Socks/Node=* NtasksPerN:B:S:C={}:0:*:* CoreSpec=*",
+        spec.tasks_per_node
+    ));
+    if details && !job.nodes.is_empty() {
+        shares(record, job);
+    }
+    let (name, mib) = text::memory_request(job);
+    record.line(format!(
+        "MinCPUsNode={} {name}={} MinTmpDiskNode=0",
+        text::cpus_per_node(job),
+        view.mib(mib)
+    ));
+    record.line(format!(
+        "Features={} DelayBoot=00:00:00",
+        or_null(&spec.constraint)
+    ));
+    let sharing = if spec.exclusive { "NO" } else { "OK" };
+    record.line(format!(
+        "OverSubscribe={sharing} Contiguous=0 Licenses=(null) Network=(null)"
+    ));
+}
+
+/// What the job holds on each node; neighbours with the same share have one line.
+fn shares(record: &mut Record, job: &JobView) {
+    let lines: Vec<(String, &str)> = job
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| {
+            let model = job.gpu_models.get(at).cloned().unwrap_or_default();
+            let share = &node.share;
+            let gpus = match share.gpus.len() {
+                0 => String::new(),
+                count => format!(
+                    "{}(IDX:{})",
+                    gres::display(&GpuCount { model, count }),
+                    share.gpus
+                ),
+            };
+            let text = format!(
+                "CPU_IDs={} Mem={} GRES={gpus}",
+                share.cpus, share.memory_mib
+            );
+            (text, node.name.as_str())
+        })
+        .collect();
+    record.line(format!("JOB_GRES={}", or_null(&all_gpus(job))));
+    for alike in lines.chunk_by(|a, b| a.0 == b.0) {
+        let names: Vec<&str> = alike.iter().map(|(_, name)| *name).collect();
+        record.line(format!(
+            "  Nodes={} {}",
+            hostlist::compress(&names),
+            alike[0].0
+        ));
+    }
+}
+
+/// `gpu:h200:8`: all GPUs of the job by model.
+fn all_gpus(job: &JobView) -> String {
+    let mut counts: Vec<GpuCount> = Vec::new();
+    for (at, node) in job.nodes.iter().enumerate() {
+        let model = job.gpu_models.get(at).cloned().unwrap_or_default();
+        let count = node.share.gpus.len();
+        match counts.iter_mut().find(|known| known.model == model) {
+            Some(known) => known.count += count,
+            None => counts.push(GpuCount { model, count }),
+        }
+    }
+    counts.retain(|gpus| gpus.count > 0);
+    counts
+        .iter()
+        .map(gres::display)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn files(record: &mut Record, job: &JobView) {
+    record.line(format!("Command={}", text::command(job)));
+    record.line(format!("WorkDir={}", job.spec.work_dir));
+    if !job.spec.comment.is_empty() {
+        record.line(format!("Comment={} ", job.spec.comment));
+    }
+    if job.spec.kind == JobKind::Batch {
+        record.line(format!("StdErr={}", text::file(job, Stream::Err)));
+        record.line(format!("StdIn={}", text::file(job, Stream::In)));
+        record.line(format!("StdOut={}", text::file(job, Stream::Out)));
+    }
+}
+
+fn requests(record: &mut Record, spec: &JobSpec) {
+    let some = |gpus: &Option<GpuCount>| gpus.as_ref().filter(|gpus| gpus.count > 0).cloned();
+    let per = |key: &str, gpus| some(gpus).map(|g| format!("{key}=gres/{}", gres::display(&g)));
+    record.maybe(per("TresPerJob", &spec.gpus_total));
+    record.maybe(per("TresPerNode", &spec.gpus_per_node));
+    let mut task: Vec<String> = Vec::new();
+    if spec.cpus_per_task_set {
+        task.push(format!("cpu={}", spec.cpus_per_task));
+    }
+    task.extend(
+        some(&spec.gpus_per_task).map(|gpus| match gpus.model.as_str() {
+            "" => format!("gres/gpu={}", gpus.count),
+            model => format!("gres/gpu:{model}={}", gpus.count),
+        }),
+    );
+    record.maybe((!task.is_empty()).then(|| format!("TresPerTask={}", task.join(","))));
+}
+
+/// What the fence refused the job, and what else there is to say of it: lines of our own, after Slurm's.
+fn refusals(record: &mut Record, view: &View, job: &JobView, details: &Details<'_>) {
+    if !job.reason_text.is_empty() {
+        record.line(format!("ReasonText={}", job.reason_text));
+    }
+    let count = job.denials;
+    record.line(format!(
+        "FenceDenials={} FenceSuppressed={}",
+        count.total, count.suppressed
+    ));
+    for denial in details.denials {
+        record.line(format!("  {}", denied(view, denial)));
+    }
+}
+
+/// One refusal as `Key=Value` words.
+pub fn denied(view: &View, denial: &Denial) -> String {
+    format!(
+        "Denied={} JobId={} Node={} Pid={} UserId={}({}) Command={} Device={} Op={}",
+        view.clock.stamp(denial.at),
+        denial.job,
+        denial.node,
+        denial.pid,
+        view.user(denial.uid),
+        denial.uid,
+        or_null(&denial.command),
+        device(denial),
+        operation(denial.op)
+    )
+}
+
+/// The device's path and numbers.
+fn device(denial: &Denial) -> String {
+    format!(
+        "{}({}:{})",
+        or_null(&denial.device),
+        denial.major,
+        denial.minor
+    )
+}
+
+/// What was tried, in a word.
+pub fn operation(op: DeviceOp) -> &'static str {
+    match op {
+        DeviceOp::Read => "open-read",
+        DeviceOp::Write => "open-write",
+        DeviceOp::ReadWrite => "open-read-write",
+        DeviceOp::Mknod => "mknod",
+        DeviceOp::Probe => "probe",
+    }
+}

@@ -1,0 +1,25 @@
+//! From options to what is asked of the controller: pure, with Slurm's messages for what cannot be.
+
+pub mod filter;
+pub mod input;
+pub mod job;
+pub mod notice;
+pub mod numbers;
+pub mod script;
+pub mod step;
+
+use super::failure::Failure;
+use super::flags::getopt::Options;
+
+/// `COMMAND: error: Invalid --OPTION specification`.
+pub(crate) fn invalid(options: &Options, long: &str) -> Failure {
+    Failure::usage(options.command, format!("Invalid --{long} specification"))
+}
+
+/// Host names of a list option; none if it was not given. A value with a slash in it is left to the caller.
+pub(crate) fn hosts(options: &Options, long: &str) -> Result<Vec<String>, Failure> {
+    let Some(text) = options.value(long) else {
+        return Ok(Vec::new());
+    };
+    spur_core::slurm::hostlist::parse(text).map_err(|_| invalid(options, long))
+}

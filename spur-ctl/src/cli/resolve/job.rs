@@ -1,0 +1,261 @@
+//! Options of `sbatch`, `salloc` and `srun` as a request for a job.
+
+use super::super::failure::Failure;
+use super::super::flags::Command;
+use super::super::flags::getopt::Options;
+use super::input::{LIMITS, Surroundings};
+use super::{hosts, invalid, numbers};
+use spur_core::id::{Gid, Uid};
+use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::slurm::timespec::{self, begin};
+
+/// What `--nice` means without a number.
+const NICE: i32 = 100;
+
+/// Nodes and tasks, which depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    nodes: (u32, u32),
+    nodes_set: bool,
+    tasks: u32,
+    tasks_set: bool,
+    tasks_per_node: u32,
+}
+
+/// The request, and what is to be said of it on stderr.
+pub fn spec(
+    options: &Options,
+    here: &Surroundings,
+    name: &str,
+    command: &str,
+) -> Result<(JobSpec, Vec<String>), Failure> {
+    let kind = match options.command {
+        Command::Sbatch => JobKind::Batch,
+        Command::Salloc => JobKind::Alloc,
+        Command::Srun | Command::Squeue | Command::Sinfo | Command::Scancel | Command::Scontrol => {
+            JobKind::Run
+        }
+    };
+    let nodelist = nodelist(options)?;
+    let (shape, warning) = shape(options, &nodelist)?;
+    let text = |long| options.value(long).unwrap_or_default().to_owned();
+    let cpus = numbers::number(options, "cpus-per-task", 1)?;
+    let files = kind != JobKind::Alloc;
+    let file = |long| if files { text(long) } else { String::new() };
+    let spec = JobSpec {
+        kind,
+        owner: nobody(here),
+        name: options.value("job-name").unwrap_or(name).to_owned(),
+        account: text("account"),
+        partition: text("partition"),
+        qos: text("qos"),
+        comment: text("comment"),
+        nodes_min: shape.nodes.0,
+        nodes_max: shape.nodes.1,
+        nodes_set: shape.nodes_set,
+        tasks: shape.tasks,
+        tasks_set: shape.tasks_set,
+        tasks_per_node: shape.tasks_per_node,
+        cpus_per_task: cpus.unwrap_or(1),
+        cpus_per_task_set: cpus.is_some(),
+        memory: numbers::memory(options)?,
+        gpus_per_node: numbers::gpus_per_node(options)?,
+        gpus_total: numbers::gpus(options, "gpus")?,
+        gpus_per_task: numbers::gpus(options, "gpus-per-task")?,
+        nodelist,
+        exclude: hosts(options, "exclude")?,
+        constraint: text("constraint"),
+        exclusive: exclusive(options)?,
+        time_limit: time_limit(options)?,
+        begin: begin(options, here)?,
+        hold: options.on("hold"),
+        nice: nice(options)?,
+        requeue: kind == JobKind::Batch && requeue(options),
+        work_dir: here.absolute(
+            options
+                .value("chdir")
+                .unwrap_or(".")
+                .trim_start_matches("./"),
+        ),
+        stdin: file("input"),
+        stdout: file("output"),
+        stderr: file("error"),
+        append: files && append(options)?,
+        export: if files { text("export") } else { String::new() },
+        command: command.to_owned(),
+        submit_host: here.host.clone(),
+        submit_sid: here.session,
+    };
+    Ok((tidied(spec), warning))
+}
+
+/// `-D .` and the default are the working directory itself.
+fn tidied(mut spec: JobSpec) -> JobSpec {
+    if let Some(dir) = spec.work_dir.strip_suffix("/.") {
+        spec.work_dir = if dir.is_empty() {
+            "/".to_owned()
+        } else {
+            dir.to_owned()
+        };
+    }
+    spec
+}
+
+/// The owner's place; the controller fills in who the kernel says it is.
+fn nobody(here: &Surroundings) -> Owner {
+    Owner {
+        uid: Uid(here.uid),
+        gid: Gid(here.gid),
+        groups: Vec::new(),
+        user: String::new(),
+        group: String::new(),
+        home: String::new(),
+        shell: String::new(),
+    }
+}
+
+fn nodelist(options: &Options) -> Result<Vec<String>, Failure> {
+    let mut listed = hosts(options, "nodelist")?;
+    let mut seen = std::collections::BTreeSet::new();
+    listed.retain(|name| seen.insert(name.clone()));
+    Ok(listed)
+}
+
+fn shape(options: &Options, nodelist: &[String]) -> Result<(Shape, Vec<String>), Failure> {
+    let nodes = numbers::nodes(options)?;
+    let tasks = numbers::number(options, "ntasks", 1)?;
+    let per_node = numbers::number(options, "ntasks-per-node", 0)?.unwrap_or(0);
+    let listed = u32::try_from(nodelist.len()).unwrap_or(u32::MAX);
+    let mut warnings = Vec::new();
+    let (mut min, mut max) = match nodes {
+        Some(range) => range,
+        None => {
+            let by_tasks = match (tasks, per_node) {
+                (Some(tasks), 1..) => tasks.div_ceil(per_node),
+                (_, _) => 1,
+            };
+            let min = by_tasks.max(listed);
+            (min, min.max(tasks.unwrap_or(1)))
+        }
+    };
+    if let Some(tasks) = tasks.filter(|tasks| nodes.is_some() && *tasks < min) {
+        let command = options.command;
+        warnings.push(format!(
+            "{command}: warning: can't run {tasks} processes on {min} nodes, setting nnodes to {tasks}"
+        ));
+        (min, max) = (tasks, tasks.max(1));
+    }
+    let shape = Shape {
+        nodes: (min, max.max(min)),
+        nodes_set: nodes.is_some(),
+        tasks: tasks.unwrap_or_else(|| min.saturating_mul(per_node.max(1))),
+        tasks_set: tasks.is_some(),
+        tasks_per_node: per_node,
+    };
+    Ok((shape, warnings))
+}
+
+/// `--exclusive[=user|mcs|topo]`: only the plain kind is known.
+fn exclusive(options: &Options) -> Result<bool, Failure> {
+    match options
+        .last("exclusive")
+        .map(|given| given.value.as_deref())
+    {
+        None => Ok(false),
+        Some(None | Some("" | "1" | "yes" | "exclusive")) => Ok(true),
+        Some(Some("user" | "mcs" | "topo")) => Err(Failure::error(
+            options.command,
+            "--exclusive: only whole nodes can be asked for",
+        )),
+        Some(Some(_)) => Err(invalid(options, "exclusive")),
+    }
+}
+
+fn time_limit(options: &Options) -> Result<Option<spur_core::time::TimeLimit>, Failure> {
+    let Some(text) = options.value("time") else {
+        return Ok(None);
+    };
+    timespec::parse_limit(text)
+        .map(Some)
+        .map_err(|_| invalid(options, "time"))
+}
+
+fn begin(
+    options: &Options,
+    here: &Surroundings,
+) -> Result<Option<spur_core::time::Millis>, Failure> {
+    let Some(text) = options.value("begin") else {
+        return Ok(None);
+    };
+    let at = begin::parse_begin(text, here.now, here.utc_offset);
+    at.map(Some).map_err(|_| invalid(options, "begin"))
+}
+
+fn nice(options: &Options) -> Result<i32, Failure> {
+    let Some(given) = options.last("nice") else {
+        return Ok(0);
+    };
+    let Some(text) = given.value.as_deref() else {
+        return Ok(NICE);
+    };
+    let nice = text
+        .parse::<i32>()
+        .ok()
+        .filter(|nice| nice.unsigned_abs() < 1 << 31);
+    nice.ok_or_else(|| {
+        Failure::error(
+            options.command,
+            format!("Invalid numeric value \"{text}\" for --nice."),
+        )
+    })
+}
+
+/// Jobs may be started again unless the user says no; of both options the last counts.
+fn requeue(options: &Options) -> bool {
+    let last = options
+        .given()
+        .iter()
+        .rev()
+        .find(|given| given.flag.long.ends_with("requeue"));
+    last.is_none_or(|given| given.flag.long == "requeue")
+}
+
+/// `--open-mode`.
+pub fn append(options: &Options) -> Result<bool, Failure> {
+    match options
+        .value("open-mode")
+        .and_then(|mode| mode.chars().next())
+    {
+        None | Some('t' | 'T') => Ok(false),
+        Some('a' | 'A') => Ok(true),
+        Some(_) => Err(invalid(options, "open-mode")),
+    }
+}
+
+/// The limits that `--propagate` lets through: all by default.
+pub fn limits(options: &Options, here: &Surroundings) -> Result<Vec<(u32, u64)>, Failure> {
+    let Some(list) = options.value("propagate") else {
+        return Ok(here.rlimits.clone());
+    };
+    let mut wanted = Vec::new();
+    for word in list.split(',').filter(|word| !word.is_empty()) {
+        let name = word.trim_start_matches("RLIMIT_").to_ascii_uppercase();
+        match name.as_str() {
+            "ALL" => wanted.extend(LIMITS.iter().map(|(_, number)| *number)),
+            "NONE" => wanted.clear(),
+            name => match LIMITS.iter().find(|(known, _)| *known == name) {
+                Some((_, number)) => wanted.push(*number),
+                None => return Err(invalid(options, "propagate")),
+            },
+        }
+    }
+    Ok(here
+        .rlimits
+        .iter()
+        .filter(|(number, _)| wanted.contains(number))
+        .copied()
+        .collect())
+}
+
+#[cfg(test)]
+mod tests;

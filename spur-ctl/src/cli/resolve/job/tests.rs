@@ -1,0 +1,210 @@
+use super::super::super::flags::getopt::{Source, parse};
+use super::super::script;
+use super::*;
+use spur_core::resources::{GpuCount, MemoryRequest};
+use spur_core::time::{Millis, TimeLimit};
+use std::ffi::OsString;
+
+fn here() -> Surroundings {
+    Surroundings {
+        env: vec!["HOME=/home/u".to_owned(), "A=1".to_owned()],
+        cwd: "/work".to_owned(),
+        host: "login".to_owned(),
+        session: 77,
+        uid: 1001,
+        gid: 1002,
+        now: Millis(1_796_002_864_000),
+        utc_offset: 0,
+        umask: 0o022,
+        rlimits: vec![(7, 1024), (4, 0)],
+    }
+}
+
+fn options(command: Command, line: &str) -> Options {
+    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    parse(command, &words, Source::CommandLine).unwrap()
+}
+
+fn resolved(command: Command, line: &str) -> (JobSpec, Vec<String>) {
+    spec(&options(command, line), &here(), "name", "cmd").unwrap()
+}
+
+fn failed(command: Command, line: &str) -> (String, u8) {
+    let failure = spec(&options(command, line), &here(), "name", "cmd").unwrap_err();
+    (failure.text, failure.code)
+}
+
+#[test]
+fn nothing_given_means_one_task_on_one_node() {
+    let (spec, warnings) = resolved(Command::Sbatch, "");
+    assert!(warnings.is_empty());
+    assert_eq!(
+        (spec.nodes_min, spec.nodes_max, spec.nodes_set),
+        (1, 1, false)
+    );
+    assert_eq!(
+        (spec.tasks, spec.tasks_set, spec.cpus_per_task),
+        (1, false, 1)
+    );
+    assert_eq!(
+        (spec.kind, spec.requeue, spec.hold),
+        (JobKind::Batch, true, false)
+    );
+    assert_eq!(
+        (spec.name.as_str(), spec.work_dir.as_str()),
+        ("name", "/work")
+    );
+    assert_eq!(
+        (spec.memory, spec.time_limit),
+        (MemoryRequest::Default, None)
+    );
+    assert_eq!((spec.submit_host.as_str(), spec.submit_sid), ("login", 77));
+}
+
+#[test]
+fn nodes_and_tasks_depend_on_each_other() {
+    let shape = |line: &str| {
+        let (spec, _) = resolved(Command::Srun, line);
+        (spec.nodes_min, spec.nodes_max, spec.tasks)
+    };
+    assert_eq!(shape("-N2"), (2, 2, 2));
+    assert_eq!(shape("-N2-4"), (2, 4, 2));
+    assert_eq!(shape("-n8"), (1, 8, 8));
+    assert_eq!(shape("-N2 --ntasks-per-node=4"), (2, 2, 8));
+    assert_eq!(shape("-n8 --ntasks-per-node=4"), (2, 8, 8));
+    assert_eq!(shape("-w n[1-3],n1"), (3, 3, 3));
+    let (spec, warnings) = resolved(Command::Srun, "-N4 -n2");
+    assert_eq!((spec.nodes_min, spec.nodes_max, spec.tasks), (2, 2, 2));
+    assert_eq!(
+        warnings,
+        ["srun: warning: can't run 2 processes on 4 nodes, setting nnodes to 2"]
+    );
+}
+
+#[test]
+fn everyday_options_are_carried_over() {
+    let line = "-p gpu -J train -t 2:30:00 --mem=64G -c2 --gres=gpu:h200:4 -o out -e err -D sub \
+                --exclusive -A acct -q high --nice --no-requeue -x n9 -C fast -H --begin=now+1hour";
+    let (spec, _) = resolved(Command::Sbatch, line);
+    assert_eq!(spec.time_limit, Some(TimeLimit::Secs(9000)));
+    assert_eq!(spec.memory, MemoryRequest::PerNode(65_536));
+    assert_eq!(
+        spec.gpus_per_node,
+        Some(GpuCount {
+            model: "h200".to_owned(),
+            count: 4
+        })
+    );
+    assert_eq!(
+        (spec.stdout.as_str(), spec.work_dir.as_str()),
+        ("out", "/work/sub")
+    );
+    assert_eq!(
+        (spec.exclusive, spec.nice, spec.requeue, spec.hold),
+        (true, 100, false, true)
+    );
+    assert_eq!(spec.begin, Some(Millis(1_796_002_864_000 + 3_600_000)));
+    assert_eq!(
+        (spec.exclude.as_slice(), spec.constraint.as_str()),
+        (&["n9".to_owned()][..], "fast")
+    );
+}
+
+#[test]
+fn bad_values_fail_with_slurms_words_and_codes() {
+    let cases = [
+        (
+            Command::Sbatch,
+            "-t abc",
+            "sbatch: error: Invalid --time specification\n",
+            255,
+        ),
+        (
+            Command::Srun,
+            "-t abc",
+            "srun: error: Invalid --time specification\n",
+            255,
+        ),
+        (
+            Command::Sbatch,
+            "--mem=lots",
+            "sbatch: error: Invalid --mem specification\n",
+            255,
+        ),
+        (
+            Command::Srun,
+            "-n 0",
+            "srun: error: Invalid numeric value \"0\" for --ntasks.\n",
+            1,
+        ),
+        (
+            Command::Srun,
+            "--gres=tpu:1",
+            "srun: error: Invalid generic resource (gres) specification\n",
+            1,
+        ),
+        (
+            Command::Salloc,
+            "-N 4-2",
+            "salloc: error: Maximum node count 2 is less than minimum node count 4\n\
+             salloc: error: Invalid --nodes specification\n",
+            255,
+        ),
+        (
+            Command::Sbatch,
+            "--mem=1G --mem-per-cpu=1G",
+            "sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.\n",
+            1,
+        ),
+    ];
+    for (command, line, text, code) in cases {
+        assert_eq!(failed(command, line), (text.to_owned(), code), "{line}");
+    }
+}
+
+#[test]
+fn a_stronger_source_decides_what_memory_means() {
+    let mut all = options(Command::Sbatch, "--mem-per-cpu=2G");
+    script::read_options(
+        b"#!/bin/sh\n#SBATCH --mem=8G\n#SBATCH -J inner -n4\ntrue\n",
+        &mut all,
+    )
+    .unwrap();
+    let (spec, _) = spec(&all, &here(), "name", "").unwrap();
+    assert_eq!(spec.memory, MemoryRequest::PerCpu(2048));
+    assert_eq!((spec.name.as_str(), spec.tasks), ("inner", 4));
+}
+
+#[test]
+fn scripts_are_checked_and_their_options_too() {
+    let read = |script: &[u8]| {
+        let failure =
+            script::read_options(script, &mut Options::none(Command::Sbatch)).unwrap_err();
+        (failure.text, failure.code)
+    };
+    assert_eq!(read(b"").0, "sbatch: error: Batch script is empty!\n");
+    assert_eq!(
+        read(b"true\n"),
+        (
+            "sbatch: error: This does not look like a batch script.  The first\n\
+             sbatch: error: line must start with #! followed by the path to an interpreter.\n\
+             sbatch: error: For instance: #!/bin/sh\n"
+                .to_owned(),
+            1
+        )
+    );
+    let (text, code) = read(b"#!/bin/sh\n#SBATCH --nope\n");
+    assert_eq!(
+        (text.lines().next().unwrap(), code),
+        ("sbatch: unrecognized option '--nope'", 255)
+    );
+}
+
+#[test]
+fn limits_are_propagated_as_asked() {
+    let limits = |line: &str| limits(&options(Command::Sbatch, line), &here()).unwrap();
+    assert_eq!(limits(""), [(7, 1024), (4, 0)]);
+    assert_eq!(limits("--propagate=NOFILE"), [(7, 1024)]);
+    assert_eq!(limits("--propagate=NONE"), []);
+    assert!(super::limits(&options(Command::Sbatch, "--propagate=X"), &here()).is_err());
+}

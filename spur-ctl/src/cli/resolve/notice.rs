@@ -1,0 +1,67 @@
+//! Nothing is ignored in silence: what an option does not do here is said, or is an error.
+
+use super::super::failure::Failure;
+use super::super::flags::getopt::{Given, Options, Source};
+use super::super::flags::{Command, Flag, Status};
+
+/// Texts that Slurm's controller would answer; they are reported as refusals of the job.
+const OF_THE_CONTROLLER: [&str; 3] = [
+    "Invalid license specification",
+    "Requested reservation is invalid",
+    "Requested node configuration is not available",
+];
+
+/// Looks through what was given: the notices to print, or the error that ends the command. Options from the environment
+/// that have no effect are mentioned only when the user wants to hear more.
+pub fn review(options: &Options) -> Result<Vec<String>, Failure> {
+    let mut notices = Vec::new();
+    for given in options.given() {
+        match given.flag.status {
+            Status::Supported | Status::Implied(_) => {}
+            Status::Ineffective { why, quiet } => {
+                let spoken = given.source == Source::CommandLine || given.source == Source::Script;
+                let asks = given
+                    .value
+                    .as_deref()
+                    .is_none_or(|value| !quiet.contains(&value));
+                if asks && (spoken || options.on("verbose")) {
+                    let (command, long) = (options.command, given.flag.long);
+                    notices.push(format!("{command}: warning: --{long} has no effect: {why}"));
+                }
+            }
+            Status::Refused(_) if harmless(given) => {}
+            Status::Refused(why) => return Err(refused(options.command, given.flag, why)),
+        }
+    }
+    notices.dedup();
+    Ok(notices)
+}
+
+/// Refused options whose value asks for nothing.
+fn harmless(given: &Given) -> bool {
+    let value = given.value.as_deref().unwrap_or("?");
+    match given.flag.long {
+        "tmp" | "core-spec" | "thread-spec" | "mincpus" => value == "0",
+        "licenses" | "dependency" | "reservation" => value.is_empty(),
+        _ => false,
+    }
+}
+
+fn refused(command: Command, flag: &Flag, why: &'static str) -> Failure {
+    if OF_THE_CONTROLLER.contains(&why) {
+        return not_submitted(command, why);
+    }
+    Failure::error(command, format!("--{}: {why}", flag.long))
+}
+
+/// A refusal of the whole job, as each command words it.
+pub fn not_submitted(command: Command, why: impl std::fmt::Display) -> Failure {
+    let what = match command {
+        Command::Sbatch => "Batch job submission failed",
+        Command::Salloc => "Job submit/allocate failed",
+        Command::Srun | Command::Squeue | Command::Sinfo | Command::Scancel | Command::Scontrol => {
+            "Unable to allocate resources"
+        }
+    };
+    Failure::error(command, format!("{what}: {why}"))
+}

@@ -1,0 +1,64 @@
+//! Batch scripts: where the script comes from, and the options in it.
+
+use super::super::failure::Failure;
+use super::super::flags::Command;
+use super::super::flags::getopt::{Options, Source, parse};
+use spur_core::slurm::directive;
+use std::ffi::OsString;
+
+/// Where the script comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `--wrap`.
+    Wrap(String),
+    /// A file, as named.
+    File(String),
+    /// Standard input.
+    Stdin,
+}
+
+impl Origin {
+    /// Reads it off the command line.
+    pub fn of(options: &Options) -> Result<Self, Failure> {
+        let first = options
+            .operands
+            .first()
+            .map(|name| name.to_string_lossy().into_owned());
+        match (options.value("wrap"), first) {
+            (Some(_), Some(_)) => Err(Failure::fatal(
+                Command::Sbatch,
+                "Script arguments not permitted with --wrap option",
+            )),
+            (Some(command), None) => Ok(Self::Wrap(command.to_owned())),
+            (None, Some(file)) => Ok(Self::File(file)),
+            (None, None) => Ok(Self::Stdin),
+        }
+    }
+
+    /// The job's name when the user gives none.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Wrap(_) => "wrap",
+            Self::File(path) => super::step::base_name(path),
+            Self::Stdin => "sbatch",
+        }
+    }
+}
+
+/// Checks the script and lays its `#SBATCH` options below those that are there.
+pub fn read_options(script: &[u8], options: &mut Options) -> Result<(), Failure> {
+    directive::check(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
+    let lines =
+        directive::directives(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
+    for line in lines {
+        let words: Vec<OsString> = line.args.into_iter().map(OsString::from).collect();
+        let found = parse(Command::Sbatch, &words, Source::Script)?;
+        if let Some(word) = found.operands.first() {
+            let word = word.to_string_lossy();
+            let why = format!("Invalid directive found in batch script: {word}");
+            return Err(Failure::error(Command::Sbatch, why));
+        }
+        options.merge(found);
+    }
+    Ok(())
+}

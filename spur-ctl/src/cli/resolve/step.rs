@@ -1,0 +1,95 @@
+//! Options of `srun` as a request for a step.
+
+use super::super::failure::Failure;
+use super::super::flags::getopt::{Options, Source};
+use super::{hosts, numbers};
+use spur_core::job::step::StepSpec;
+use spur_core::resources::GpuCount;
+
+/// The last part of a command's path.
+pub fn base_name(command: &str) -> &str {
+    command.rsplit('/').next().unwrap_or(command)
+}
+
+/// The only step of a job that `srun` asks for itself: all that the job has.
+pub fn of_run(options: &Options, command: &str) -> StepSpec {
+    StepSpec {
+        name: options
+            .value("job-name")
+            .unwrap_or_else(|| base_name(command))
+            .to_owned(),
+        tasks: 0,
+        nodes: 0,
+        cpus_per_task: 0,
+        tasks_per_node: 0,
+        gpus_per_node: None,
+        gpus_per_task: None,
+        nodelist: Vec::new(),
+    }
+}
+
+/// A step within an allocation. Numbers from the environment describe the job, so they count only where the step says
+/// nothing of its own.
+pub fn of_allocation(options: &Options, command: &str) -> Result<StepSpec, Failure> {
+    let said = |long: &str| {
+        options
+            .last(long)
+            .is_some_and(|g| g.source == Source::CommandLine)
+    };
+    let nodelist = hosts(options, "nodelist")?;
+    let listed = u32::try_from(nodelist.len()).unwrap_or(u32::MAX);
+    let nodes = match numbers::nodes(options)? {
+        Some((min, _)) if said("nodes") => min.max(listed),
+        Some(_) | None => listed,
+    };
+    let tasks = numbers::number(options, "ntasks", 1)?;
+    let per_node = numbers::number(options, "ntasks-per-node", 0)?.unwrap_or(0);
+    let per_node = if said("ntasks-per-node") { per_node } else { 0 };
+    let tasks = tasks.unwrap_or(match (nodes, per_node) {
+        (0, 0) => 0,
+        (_, _) => nodes.saturating_mul(per_node.max(1)),
+    });
+    let per_task = numbers::gpus(options, "gpus-per-task")?.filter(|_| said("gpus-per-task"));
+    Ok(StepSpec {
+        name: if said("job-name") {
+            options.value("job-name")
+        } else {
+            None
+        }
+        .unwrap_or_else(|| base_name(command))
+        .to_owned(),
+        tasks,
+        nodes,
+        cpus_per_task: numbers::number(options, "cpus-per-task", 1)?.unwrap_or(0),
+        tasks_per_node: per_node,
+        gpus_per_node: gpus(options, nodes, said)?,
+        gpus_per_task: per_task,
+        nodelist,
+    })
+}
+
+/// GPUs of the step on each node. A total is divided among the step's nodes.
+fn gpus(
+    options: &Options,
+    nodes: u32,
+    said: impl Fn(&str) -> bool,
+) -> Result<Option<GpuCount>, Failure> {
+    if said("gres") || said("gpus-per-node") {
+        return numbers::gpus_per_node(options);
+    }
+    let Some(total) = numbers::gpus(options, "gpus")?.filter(|_| said("gpus")) else {
+        return Ok(None);
+    };
+    let nodes = nodes.max(1);
+    if total.count.is_multiple_of(nodes) {
+        return Ok(Some(GpuCount {
+            count: total.count / nodes,
+            ..total
+        }));
+    }
+    let why = format!(
+        "--gpus: {} GPUs do not divide among {nodes} nodes; use --gres",
+        total.count
+    );
+    Err(Failure::error(options.command, why))
+}
