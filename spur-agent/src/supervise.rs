@@ -1,10 +1,141 @@
 //! `spurd supervise DIR`: the parent of a step's tasks on this node.
+//!
+//! One small, single-threaded process outside the job's cgroup. It owns the tasks' streams and the client's connection, outlives
+//! the agent, and writes the step's exit record before it exits.
 
+mod child;
+mod client;
+mod creds;
+mod ending;
+mod events;
+mod plan;
+mod program;
+mod status;
+mod step;
+mod task;
+
+use crate::cgroup::Cgroup;
+use crate::launch::record::{sync_dir, write_exit_record};
+use crate::launch::supervisor::{CLIENT_FD, CONTROL_FD};
+use crate::launch::{ExitRecord, StepLaunch};
+use crate::sys;
+use client::Client;
+use events::Inputs;
+use rustix::fs::FileType;
+use spur_core::job::state::ExitStatus;
+use spur_core::time::Millis;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+use step::Step;
+
+/// First descriptor that a supervisor was not started with on purpose.
+const UNKNOWN_FDS: u32 = 5;
+
+/// Protects the supervisor from the out-of-memory killer, which should take the job instead.
+const OOM_SCORE_ADJ: &str = "-1000";
 
 /// Runs the supervisor of the step in `dir` until the step has ended.
 pub fn main(dir: &Path) -> ExitCode {
-    let _ = dir;
-    ExitCode::FAILURE
+    match supervise(dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            note(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(dir: &Path) -> io::Result<()> {
+    sys::process::close_from(UNKNOWN_FDS)?;
+    let (control, client) = (sys::fd::take(CONTROL_FD)?, sys::fd::take(CLIENT_FD)?);
+    rustix::process::chdir("/")?;
+    // The lock says to a restarted agent that we live, and is held until we exit.
+    let lock = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join("lock"))?;
+    if !sys::lock::try_lock(&lock)? {
+        return Err(io::Error::other("another supervisor runs this step"));
+    }
+    let spec = read_spec(dir)?;
+    let signals = sys::signal::descriptor(&[libc::SIGCHLD, libc::SIGTERM])?;
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE] {
+        sys::signal::ignore(signal);
+    }
+    // Orphans of the job come to us rather than to init, and are reaped.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
+        note(&format!("not protected from the out-of-memory killer: {error}"));
+    }
+    let client = connection(client).map(|socket| Client::new(socket, &spec.client_early)).transpose()?;
+    let ran = run(&spec, dir, client, &Inputs { control, signals });
+    let kept = sync_dir(dir).map_err(io::Error::other);
+    ran.and(kept)
+}
+
+/// Runs the step; whatever goes wrong, an exit record is there afterwards.
+fn run(spec: &StepLaunch, dir: &Path, client: Option<Client>, inputs: &Inputs) -> io::Result<()> {
+    let cgroup = match Cgroup::open(spec.cgroup.clone()) {
+        Ok(Some(cgroup)) => cgroup,
+        Ok(None) => return give_up(dir, client, &spec.node, "the step's cgroup is gone"),
+        Err(error) => return give_up(dir, client, &spec.node, &error.to_string()),
+    };
+    let mut step = Step::new(spec, dir, cgroup, client);
+    let ran = step.run(inputs);
+    if let Err(error) = &ran {
+        // Not expected: poll or signalfd failed. Nothing of the step may be left running unseen.
+        note(&format!("the supervisor's loop failed: {error}"));
+        step.kill();
+    }
+    if crate::launch::exit_record(dir).ok().flatten().is_none() {
+        step.record.failure.get_or_insert_with(|| "its processes could not be killed".into());
+        step.record.node_fault = true;
+        step.record.ended = now();
+        write_exit_record(dir, &step.record).map_err(io::Error::other)?;
+    }
+    ran
+}
+
+/// Records that the step could not be run at all.
+fn give_up(dir: &Path, client: Option<Client>, node: &str, why: &str) -> io::Result<()> {
+    use spur_proto::wire::{Ended, StepError, from_step};
+    let exit = ExitStatus { code: 1, signal: 0 };
+    let record =
+        ExitRecord { exit, failure: Some(why.into()), node_fault: true, ended: now(), ..ExitRecord::default() };
+    write_exit_record(dir, &record).map_err(io::Error::other)?;
+    if let Some(mut client) = client {
+        let text = message(node, why).trim_end().to_owned();
+        client.queue(from_step::Kind::Error(StepError { text, task_known: false, task: 0, refused: true }));
+        client.queue(from_step::Kind::Ended(Ended::default()));
+        // Two short messages on a fresh connection; a client that does not take them learns it from the controller.
+        drop(client.flush());
+    }
+    Ok(())
+}
+
+fn read_spec(dir: &Path) -> io::Result<StepLaunch> {
+    let bytes = fs::read(dir.join("spec"))?;
+    rmp_serde::from_slice(&bytes).map_err(|why| io::Error::other(format!("the spec is damaged: {why}")))
+}
+
+/// The client's connection, if that is what we were started with.
+fn connection(fd: OwnedFd) -> Option<OwnedFd> {
+    let stat = rustix::fs::fstat(&fd).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::Socket).then_some(fd)
+}
+
+/// A message as Slurm's step daemon words it, with its newline.
+fn message(node: &str, text: &str) -> String {
+    format!("slurmstepd-{node}: error: {text}\n")
+}
+
+/// A line in the step's log.
+fn note(text: &str) {
+    eprintln!("{text}");
+}
+
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -4,6 +4,8 @@
 
 pub mod clock;
 pub mod clone;
+pub mod exec;
+pub mod fd;
 pub mod lock;
 pub mod process;
 pub mod signal;

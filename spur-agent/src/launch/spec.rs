@@ -15,6 +15,8 @@ pub struct StepLaunch {
     pub node: String,
     /// This node's position in the step (`%n` in file names).
     pub node_index: u32,
+    /// Name of the job (`%x` in file names).
+    pub job_name: String,
     /// The step's cgroup directory; the fence is attached to it or above it already.
     pub cgroup: PathBuf,
     /// A device node that the fence must refuse with `EPERM` before anything of the job runs. `None` only where the
@@ -82,7 +84,7 @@ pub struct Stdio {
 pub enum Input {
     /// `/dev/null`.
     Null,
-    /// A file, by absolute path with `%` patterns, opened as the user.
+    /// A file, opened as the user; see [`Output::File`].
     File(ByteBuf),
     /// The client's stream.
     Stream(StdinTo),
@@ -104,9 +106,10 @@ pub enum Output {
     Null,
     /// The client's stream.
     Stream,
-    /// A file, by absolute path with `%` patterns, opened as the user. Streams and tasks that name the same file share it.
+    /// A file, opened as the user. Streams and tasks that name the same file share it.
     File {
-        /// Path with patterns.
+        /// Absolute, or below the working directory. Slurm's `%` patterns are expanded, except for a batch script, whose
+        /// names come expanded.
         path: ByteBuf,
         /// Keep what the file holds.
         append: bool,

@@ -80,42 +80,6 @@ pub fn close_from(first: u32) -> io::Result<()> {
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Drops every capability of this thread from its effective, permitted and inheritable sets that is not in `keep` (bit n is
-/// capability n of `linux/capability.h`).
-pub fn limit_capabilities(keep: u64) -> io::Result<()> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    #[repr(C)]
-    #[derive(Clone, Copy, Default)]
-    struct Data {
-        effective: u32,
-        permitted: u32,
-        inheritable: u32,
-    }
-    /// `_LINUX_CAPABILITY_VERSION_3`: two 32-bit words for each set.
-    const VERSION: u32 = 0x2008_0522;
-    let mut header = Header { version: VERSION, pid: 0 };
-    let mut data = [Data::default(); 2];
-    // SAFETY: version 3 writes two `Data`, which `data` has room for.
-    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
-    if got == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    let halves = [u32::try_from(keep & 0xffff_ffff), u32::try_from(keep >> 32)];
-    for (word, half) in data.iter_mut().zip(halves) {
-        let half = half.expect("masked to 32 bits");
-        word.effective &= half;
-        word.permitted &= half;
-        word.inheritable &= half;
-    }
-    // SAFETY: version 3 reads two `Data`, which `data` holds.
-    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
-    if set == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

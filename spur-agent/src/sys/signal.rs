@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
 
 /// Highest signal number of Linux (`_NSIG`).
 pub const SIGNALS: i32 = 64;
@@ -24,7 +25,7 @@ fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
 pub fn descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     let set = set_of(signals)?;
     // SAFETY: `set` is an initialised signal set; the old mask is not asked for.
-    let blocked = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    let blocked = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
     if blocked != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -53,13 +54,19 @@ pub fn next(descriptor: impl AsFd) -> io::Result<Option<i32>> {
 
 /// Gives every signal its default disposition and unblocks all, as a program expects at its start.
 pub fn reset_all() {
+    // The kernel's own `struct sigaction` (handler, flags, restorer, mask), all zero: SIG_DFL. Not libc's function, which refuses
+    // the numbers that it keeps for itself, and those are what `posix_spawn` leaves ignored.
+    let default = [0u64; 4];
     for signal in 1..=SIGNALS {
-        // SAFETY: SIG_DFL installs no code of ours. Numbers that cannot be set (KILL, STOP, those of libc) are refused harmlessly.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: reads `default`, which is as large as the kernel's structure; SIG_DFL installs no code of ours. KILL and
+        // STOP are refused harmlessly.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null_mut::<u64>(), size_of::<u64>())
+        };
     }
     if let Ok(none) = set_of(&[]) {
         // SAFETY: `none` is an initialised signal set; the old mask is not asked for.
-        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut()) };
     }
 }
 

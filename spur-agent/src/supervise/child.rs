@@ -1,0 +1,235 @@
+//! The child's way from its birth inside the fence to the job's program. Its first act is the open that must be refused.
+//!
+//! Runs in a copy of the single-threaded supervisor, so ordinary code is fine; it ends in exec or in an exit code.
+
+use super::creds;
+use super::plan::{ChildEnds, End};
+use super::program;
+use super::status::{self, Stage, Status};
+use crate::launch::{StepLaunch, TaskLaunch};
+use crate::sys;
+use rustix::fs::{FileType, Mode, OFlags};
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+/// Exit code of a child that could not prepare. Nobody sees it: the step's failure is what counts.
+const NOT_PREPARED: i32 = 1;
+
+/// Where the status socket and the pipe that lets the child go are kept until exec closes them.
+const STATUS_FD: i32 = 3;
+const GO_FD: i32 = 4;
+
+/// Lowest number at which descriptors are out of the way of those to be placed.
+const ABOVE: i32 = 5;
+
+/// The same, for closing.
+const CLOSE_FROM: u32 = 5;
+
+/// One child's orders.
+#[derive(Debug)]
+pub(crate) struct Child<'a> {
+    pub(crate) spec: &'a StepLaunch,
+    pub(crate) task: &'a TaskLaunch,
+    /// Path of the batch script, if the step has one.
+    pub(crate) script: Option<&'a Path>,
+    pub(crate) ends: ChildEnds,
+    pub(crate) status: OwnedFd,
+    pub(crate) go: BorrowedFd<'a>,
+    /// Process group to join; its own if none.
+    pub(crate) group: Option<i32>,
+}
+
+/// A failure to prepare.
+struct Failure(Stage, String);
+
+/// Says what failed, as Slurm words it: `could not do it: reason`.
+fn because(stage: Stage, what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Failure {
+    move |error| Failure(stage, format!("{what}: {}", reason(&error)))
+}
+
+/// An error as `strerror` words it, without Rust's number after it.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// What the kernel must say to the first open.
+fn prove_fence(canary: &Path) -> Result<(), Failure> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let answer = match rustix::fs::open(canary, flags, Mode::empty()) {
+        Err(rustix::io::Errno::PERM) => return Ok(()),
+        Err(error) => format!("gave {} ({})", error.raw_os_error(), reason(&error.into())),
+        Ok(_) => "succeeded".into(),
+    };
+    let text = format!("the fence is not proven: opening {} {answer} where EPERM was due", canary.display());
+    Err(Failure(Stage::Fence, text))
+}
+
+/// A child that is ready for exec.
+struct Prepared {
+    warnings: Vec<String>,
+    status: OwnedFd,
+    go: OwnedFd,
+}
+
+impl Child<'_> {
+    /// Runs in the child. Returns an exit code if the job's program was not executed.
+    pub(crate) fn run(&self) -> i32 {
+        let fenced = self.spec.canary.as_deref().map_or(Ok(()), prove_fence);
+        match fenced.and_then(|()| self.prepare()) {
+            Ok(prepared) => self.finish(prepared),
+            Err(Failure(stage, text)) => {
+                // If nobody listens any more, nobody needs to know.
+                drop(status::send(&self.status, &Status::Failed(stage, text), None));
+                NOT_PREPARED
+            }
+        }
+    }
+
+    /// Everything up to exec.
+    fn prepare(&self) -> Result<Prepared, Failure> {
+        let mut warnings = self.privileged()?;
+        creds::become_user(&self.spec.owner).map_err(because(Stage::Node, "could not become the job's user"))?;
+        rustix::process::umask(Mode::from_raw_mode(self.spec.umask & 0o777));
+        warnings.extend(self.enter_work_dir()?);
+        let (status, go) = self.connect()?;
+        sys::signal::reset_all();
+        Ok(Prepared { warnings, status, go })
+    }
+
+    /// What needs root: process group, protection from the out-of-memory killer off, limits, CPUs.
+    fn privileged(&self) -> Result<Vec<String>, Failure> {
+        let pid = rustix::process::getpid();
+        let group = self.group.and_then(rustix::process::Pid::from_raw).unwrap_or(pid);
+        rustix::process::setpgid(Some(pid), Some(group))
+            .map_err(|e| because(Stage::Node, "could not enter the step's process group")(e.into()))?;
+        fs::write("/proc/self/oom_score_adj", "0").map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
+        let mut warnings = Vec::new();
+        for limit in &self.spec.rlimits {
+            if let Err(error) = sys::process::set_soft_limit(limit.resource, limit.soft) {
+                let (number, soft) = (limit.resource, limit.soft);
+                warnings.push(format!("Can't propagate resource limit {number} of {soft}: {}", reason(&error)));
+            }
+        }
+        if !self.task.cpus.is_empty() {
+            let mut set = rustix::thread::CpuSet::new();
+            let fits = |cpu: &usize| *cpu < rustix::thread::CpuSet::MAX_CPU;
+            self.task.cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(fits).for_each(|cpu| set.set(cpu));
+            if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+                warnings.push(format!("could not bind task {} to its CPUs: {}", self.task.id, reason(&error.into())));
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Enters the working directory as the user, or `/tmp` instead.
+    fn enter_work_dir(&self) -> Result<Option<String>, Failure> {
+        let dir = &self.spec.work_dir;
+        let Err(error) = rustix::process::chdir(dir) else { return Ok(None) };
+        rustix::process::chdir("/tmp").map_err(|e| because(Stage::Job, "could not chdir to /tmp")(e.into()))?;
+        let why = reason(&error.into());
+        Ok(Some(format!("couldn't chdir to `{}': {why}: going to /tmp instead", dir.display())))
+    }
+
+    /// Opens files as the user, puts descriptors 0 to 4 in place and closes all others. Gives the last two.
+    fn connect(&self) -> Result<(OwnedFd, OwnedFd), Failure> {
+        let stdin = open_end(&self.ends.stdin, "stdin", OFlags::RDONLY)?;
+        let stdout = open_end(&self.ends.stdout, "stdout", OFlags::WRONLY)?;
+        let stderr = match &self.ends.stderr {
+            End::AsStdout => above(&stdout)?,
+            end => open_end(end, "stderr", OFlags::WRONLY)?,
+        };
+        let (status, go) = (above(&self.status)?, above(self.go)?);
+        for (number, (end, fd)) in (0..).zip([(&self.ends.stdin, stdin), (&self.ends.stdout, stdout), (&self.ends.stderr, stderr)]) {
+            harmless(end, &fd)?;
+            // Owned by nobody here: the number stays open for the program.
+            let _: RawFd = sys::fd::place(fd, number, false).map_err(lost())?.into_raw_fd();
+        }
+        let status = sys::fd::place(status, STATUS_FD, true).map_err(lost())?;
+        let go = sys::fd::place(go, GO_FD, true).map_err(lost())?;
+        // All that the supervisor's copied state still owns goes; none of it is used or dropped in this process.
+        sys::process::close_from(CLOSE_FROM).map_err(lost())?;
+        Ok((status, go))
+    }
+
+    /// Reports, waits to be let go, and executes.
+    fn finish(&self, prepared: Prepared) -> i32 {
+        let Prepared { warnings, status, go } = prepared;
+        let stderr = rustix::stdio::stderr();
+        let regular = rustix::fs::fstat(stderr).is_ok_and(|s| file_type(&s) == FileType::RegularFile);
+        let copy = regular.then_some(stderr);
+        if status::send(&status, &Status::Ready(None), copy).is_err() || !let_go(&go) {
+            return NOT_PREPARED;
+        }
+        let node = &self.spec.node;
+        for warning in warnings {
+            complain(node, &warning);
+        }
+        let (error, text) = program::execute(self.spec, self.task, self.script);
+        complain(node, &text);
+        // The supervisor only logs it.
+        drop(status::send(&status, &Status::NoExec(text), None));
+        error
+    }
+}
+
+/// Writes a message to standard error as Slurm's step daemon does.
+fn complain(node: &str, text: &str) {
+    // There is nowhere to report that standard error cannot be written.
+    drop(io::stderr().write_all(super::message(node, text).as_bytes()));
+}
+
+/// Waits for the supervisor's word; `false` if it died instead.
+fn let_go(go: &OwnedFd) -> bool {
+    let mut byte = [0];
+    loop {
+        match rustix::io::read(go, &mut byte) {
+            Ok(count) => return count == 1,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn file_type(stat: &rustix::fs::Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Refuses a stream that did not come through the fence and is not a pipe: no descriptor of a device may be handed in.
+fn harmless(end: &End, fd: &OwnedFd) -> Result<(), Failure> {
+    let End::Pipe(_) = end else { return Ok(()) };
+    let stat = rustix::fs::fstat(fd).map_err(|e| lost()(e.into()))?;
+    if file_type(&stat) == FileType::Fifo { Ok(()) } else { Err(Failure(Stage::Node, "a stream is not a pipe".into())) }
+}
+
+fn lost() -> impl FnOnce(io::Error) -> Failure {
+    because(Stage::Node, "could not place a descriptor")
+}
+
+/// Opens what a stream is to be connected to: inside the fence and as the user.
+fn open_end(end: &End, name: &str, access: OFlags) -> Result<OwnedFd, Failure> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = match end {
+        End::Pipe(fd) => return above(fd),
+        End::Null | End::AsStdout => open_above("/dev/null".as_ref(), flags),
+        End::File { path, .. } if access == OFlags::RDONLY => open_above(path, flags),
+        End::File { path, truncate } => {
+            let truncate = if *truncate { OFlags::TRUNC } else { OFlags::empty() };
+            open_above(path, flags | OFlags::CREATE | OFlags::APPEND | truncate)
+        }
+    };
+    let path = if let End::File { path, .. } = end { path } else { Path::new("/dev/null") };
+    opened.map_err(because(Stage::Job, format!("Could not open {name} file {}", path.display())))
+}
+
+fn open_above(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let low = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?;
+    Ok(rustix::io::fcntl_dupfd_cloexec(low, ABOVE)?)
+}
+
+fn above(fd: impl AsFd) -> Result<OwnedFd, Failure> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(fd, ABOVE);
+    copy.map_err(|e| because(Stage::Node, "could not copy a descriptor")(e.into()))
+}

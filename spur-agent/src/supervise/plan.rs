@@ -1,0 +1,114 @@
+//! From the spec to what each task's child does: names expanded, files shared, pipes made.
+
+use crate::launch::{Input, Output, StdinTo, StepLaunch, TaskLaunch};
+use rustix::pipe::PipeFlags;
+use spur_core::slurm::filename::{self, Names};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// What a child connects a standard stream to.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// `/dev/null`.
+    Null,
+    /// This end of a pipe.
+    Pipe(OwnedFd),
+    /// A file to open, as the user.
+    File { path: PathBuf, truncate: bool },
+    /// For standard error: whatever standard output is.
+    AsStdout,
+}
+
+/// A child's side of the standard streams.
+#[derive(Debug)]
+pub(crate) struct ChildEnds {
+    pub(crate) stdin: End,
+    pub(crate) stdout: End,
+    pub(crate) stderr: End,
+}
+
+/// The supervisor's ends of a task's pipes.
+#[derive(Debug, Default)]
+pub(crate) struct OurEnds {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+}
+
+/// Plans tasks one after the other; remembers which files an earlier task truncates already.
+#[derive(Debug)]
+pub(crate) struct Planner<'a> {
+    spec: &'a StepLaunch,
+    truncated: BTreeSet<PathBuf>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(spec: &'a StepLaunch) -> Self {
+        Self { spec, truncated: BTreeSet::new() }
+    }
+
+    /// Makes both sides of one task's streams.
+    pub(crate) fn task(&mut self, task: &TaskLaunch) -> io::Result<(ChildEnds, OurEnds)> {
+        let mut ours = OurEnds::default();
+        let stdin = match &self.spec.stdio.stdin {
+            Input::Null => End::Null,
+            Input::Stream(StdinTo::Task(id)) if *id != task.id => End::Null,
+            Input::Stream(StdinTo::All | StdinTo::Task(_)) => {
+                let (read, write) = pipe()?;
+                rustix::io::ioctl_fionbio(&write, true)?;
+                ours.stdin = Some(write);
+                End::Pipe(read)
+            }
+            Input::File(name) => End::File { path: self.path(name, task), truncate: false },
+        };
+        let stdout = self.output(&self.spec.stdio.stdout, task, &mut ours.stdout)?;
+        let stderr = self.output(&self.spec.stdio.stderr, task, &mut ours.stderr)?;
+        let shared = matches!((&stdout, &stderr), (End::File { path: a, .. }, End::File { path: b, .. }) if a == b);
+        let stderr = if shared { End::AsStdout } else { stderr };
+        Ok((ChildEnds { stdin, stdout, stderr }, ours))
+    }
+
+    fn output(&mut self, to: &Output, task: &TaskLaunch, ours: &mut Option<OwnedFd>) -> io::Result<End> {
+        Ok(match to {
+            Output::Null => End::Null,
+            Output::Stream => {
+                let (read, write) = pipe()?;
+                rustix::io::ioctl_fionbio(&read, true)?;
+                *ours = Some(read);
+                End::Pipe(write)
+            }
+            Output::File { path, append } => {
+                let path = self.path(path, task);
+                let truncate = !append && self.truncated.insert(path.clone());
+                End::File { path, truncate }
+            }
+        })
+    }
+
+    fn path(&self, name: &[u8], task: &TaskLaunch) -> PathBuf {
+        let spec = self.spec;
+        let names = Names {
+            job: spec.step.job.0,
+            array: None,
+            step: spec.step.step,
+            task: task.id,
+            node: spec.node_index,
+            host: &spec.node,
+            name: &spec.job_name,
+            user: &spec.owner.user,
+        };
+        match std::str::from_utf8(name) {
+            Ok(pattern) if spec.script.is_none() => spec.work_dir.join(filename::expand(pattern, &names)),
+            // A name that is not text holds no patterns that anybody meant.
+            _ => spec.work_dir.join(OsStr::from_bytes(name)),
+        }
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
+}

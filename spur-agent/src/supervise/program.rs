@@ -1,0 +1,81 @@
+//! Finding and executing a task's program, with Slurm's messages and exit codes.
+
+use super::child::reason;
+use crate::launch::{StepLaunch, TaskLaunch};
+use crate::sys;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Executes the task's program. Returns only if that fails: the exit code, which is Slurm's (the `errno`), and the message.
+pub(crate) fn execute(spec: &StepLaunch, task: &TaskLaunch, script: Option<&Path>) -> (i32, String) {
+    let env = environment(spec, task);
+    let given = task.argv.first().map(|arg| PathBuf::from(OsStr::from_bytes(arg))).unwrap_or_default();
+    let program = script.map_or_else(|| find(&given, env.get(b"PATH".as_slice())), Path::to_path_buf);
+    // A script comes before the arguments; a program is the first of them, by the path at which it was found.
+    let rest = if script.is_some() { 0 } else { 1 };
+    let argv = [program.clone().into_os_string()];
+    let argv = argv.into_iter().chain(task.argv.iter().skip(rest).map(|arg| OsString::from_vec(arg.to_vec())));
+    let argv: Vec<CString> = argv.map(|arg| c_string(arg.into_vec())).collect();
+    let env: Vec<CString> = env
+        .into_iter()
+        .map(|(name, value)| c_string([name.as_slice(), b"=", value.as_slice()].concat()))
+        .collect();
+    let error = sys::exec::execve(&c_string(program.clone().into_os_string().into_vec()), &argv, &env);
+    let code = error.raw_os_error().unwrap_or(1);
+    (code, explain(&program, &error))
+}
+
+fn c_string(bytes: Vec<u8>) -> CString {
+    CString::new(bytes).expect("the spec was checked to hold no NUL")
+}
+
+/// The environment: the step's, then the task's own entries, then the process id that only the child knows.
+fn environment(spec: &StepLaunch, task: &TaskLaunch) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut env = BTreeMap::new();
+    for entry in spec.env.iter().chain(&task.env) {
+        let at = entry.iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
+        if let Some((name, value)) = at.and_then(|at| entry.split_at_checked(at)) {
+            env.insert(name.to_vec(), value.get(1..).unwrap_or_default().to_vec());
+        }
+    }
+    env.insert(b"SLURM_TASK_PID".into(), std::process::id().to_string().into_bytes());
+    env
+}
+
+/// Looks a bare name up in `PATH`, as the user; one that is not found stays as it is.
+fn find(name: &Path, path: Option<&Vec<u8>>) -> PathBuf {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return name.into();
+    }
+    let dirs = path.map(|path| path.split(|byte| *byte == b':')).into_iter().flatten();
+    let mut places = dirs.map(|dir| Path::new(if dir.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(dir) }).join(name));
+    places.find(|place| executable(place)).unwrap_or_else(|| name.into())
+}
+
+fn executable(place: &Path) -> bool {
+    let access = rustix::fs::access(place, rustix::fs::Access::EXEC_OK);
+    access.is_ok() && fs::metadata(place).is_ok_and(|found| found.is_file())
+}
+
+/// Slurm's message for a failed exec: a script whose interpreter is missing is told apart from a missing program.
+fn explain(program: &Path, error: &io::Error) -> String {
+    let why = reason(error);
+    if error.kind() == io::ErrorKind::NotFound
+        && let Some(interpreter) = interpreter(program)
+    {
+        return format!("execve(): bad interpreter({interpreter}): {why}");
+    }
+    format!("execve(): {}: {why}", program.display())
+}
+
+/// What follows `#!` on a file's first line.
+fn interpreter(program: &Path) -> Option<String> {
+    let mut start = [0; 256];
+    let length = fs::File::open(program).ok()?.read(&mut start).ok()?;
+    let line = start.get(..length)?.split(|byte| *byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned())
+}

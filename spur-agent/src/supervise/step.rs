@@ -1,0 +1,292 @@
+//! A step's life on this node: children are made and proven, let go together, watched, and what is left is killed.
+
+use super::child::Child;
+use super::client::Client;
+use super::ending::Ending;
+use super::plan::Planner;
+use super::status::{self, Stage, Status};
+use super::task::{Before, Task};
+use super::{message, note, now};
+use crate::cgroup::{Cgroup, Events};
+use crate::launch::{ExitRecord, StepLaunch, TaskEnd};
+use crate::sys;
+use crate::sys::process::Reaped;
+use spur_core::job::state::ExitStatus;
+use spur_proto::wire::{Ended, Started, StepError, TaskExit, from_step};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// Where the step is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Children prepare; none has executed anything of the job.
+    Starting,
+    /// Tasks run.
+    Running,
+    /// All tasks have ended; leftovers are being killed and the last output goes to the client.
+    Draining,
+    /// The last message is queued.
+    Closing,
+}
+
+/// A step on this node.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) spec: &'a StepLaunch,
+    pub(crate) dir: &'a Path,
+    pub(crate) cgroup: Cgroup,
+    pub(crate) phase: Phase,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) client: Option<Client>,
+    /// Lets the children go, one byte each.
+    pub(crate) go: Option<OwnedFd>,
+    pub(crate) ending: Ending,
+    /// Standard error of the first task if that is a file.
+    pub(crate) stderr: Option<OwnedFd>,
+    /// Signals that came before the tasks were let go: bit n is signal n.
+    pub(crate) early_signals: u128,
+    pub(crate) events: Option<Events>,
+    pub(crate) record: ExitRecord,
+}
+
+impl<'a> Step<'a> {
+    /// A step of which nothing runs yet.
+    pub(crate) fn new(spec: &'a StepLaunch, dir: &'a Path, cgroup: Cgroup, client: Option<Client>) -> Self {
+        Self {
+            spec,
+            dir,
+            cgroup,
+            phase: Phase::Starting,
+            tasks: Vec::new(),
+            client,
+            go: None,
+            ending: Ending::default(),
+            stderr: None,
+            early_signals: 0,
+            events: None,
+            record: ExitRecord::default(),
+        }
+    }
+
+    /// Makes every child. They stop before exec until all have reported ready.
+    pub(crate) fn start(&mut self) {
+        if let Err(error) = self.make_children() {
+            self.fail(&format!("could not start the tasks: {}", super::child::reason(&error)), true);
+        }
+    }
+
+    fn make_children(&mut self) -> io::Result<()> {
+        let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        self.go = Some(go);
+        let script = self.spec.script.as_ref().map(|_| crate::launch::supervisor::script_path(self.dir));
+        let mut planner = Planner::new(self.spec);
+        for task in &self.spec.tasks {
+            let (ends, ours) = planner.task(task)?;
+            let (our_status, status) = status::pair()?;
+            let group = self.tasks.first().map(|first| first.pid);
+            let child =
+                Child { spec: self.spec, task, script: script.as_deref(), ends, status, go: wait.as_fd(), group };
+            let pid = sys::clone::clone_into(self.cgroup.as_fd(), || child.run())?;
+            self.tasks.push(Task::new(task.id, pid, our_status, ours));
+        }
+        Ok(())
+    }
+
+    /// Takes a child's report.
+    pub(crate) fn take_status(&mut self, at: usize) {
+        let Some(task) = self.tasks.get_mut(at) else { return };
+        let Some(socket) = &task.status else { return };
+        let id = task.id;
+        match status::receive(socket) {
+            Ok(Some(Status::Ready(stderr))) => {
+                task.ready = true;
+                if at == 0 {
+                    self.stderr = stderr;
+                }
+                if self.phase == Phase::Starting && self.tasks.iter().all(|task| task.ready) {
+                    self.let_go();
+                }
+            }
+            Ok(Some(Status::Failed(stage, text))) => {
+                task.status = None;
+                self.fail(&text, matches!(stage, Stage::Fence | Stage::Node));
+            }
+            Ok(Some(Status::NoExec(text))) => note(&format!("task {id}: {text}")),
+            Ok(None) => {
+                task.status = None;
+                if !task.ready {
+                    self.fail(&format!("task {id} died before it was ready"), true);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => self.fail(&format!("lost touch with task {id}: {error}"), true),
+        }
+    }
+
+    /// Lets every child execute its program.
+    fn let_go(&mut self) {
+        let go = vec![0; self.tasks.len()];
+        let sent = self.go.take().map(|pipe| rustix::io::write(pipe, &go));
+        if !matches!(sent, Some(Ok(count)) if count == go.len()) {
+            return self.fail("could not let the tasks go", true);
+        }
+        self.phase = Phase::Running;
+        self.record.started = now();
+        let pids = self.tasks.iter().filter_map(|task| u32::try_from(task.pid).ok()).collect();
+        self.tell(from_step::Kind::Started(Started { pids }));
+        let early = std::mem::take(&mut self.early_signals);
+        for signal in (1..=64u8).filter(|signal| early & (1 << signal) != 0) {
+            self.signal(signal);
+        }
+    }
+
+    /// Gives the step up before anything of the job ran.
+    pub(crate) fn fail(&mut self, why: &str, node_fault: bool) {
+        note(why);
+        if self.phase != Phase::Starting || self.record.failure.is_some() {
+            return;
+        }
+        // Whoever still waits for the word reads the end of the pipe and exits.
+        self.go = None;
+        self.record.failure = Some(why.to_owned());
+        self.record.node_fault = node_fault;
+        self.record.exit = ExitStatus { code: 1, signal: 0 };
+        let text = message(&self.spec.node, why).trim_end().to_owned();
+        self.tell(from_step::Kind::Error(StepError { text, task_known: false, task: 0, refused: node_fault }));
+        self.kill();
+        self.advance();
+    }
+
+    /// Sends a signal to every live task; 9 kills all that is in the step's cgroup.
+    pub(crate) fn signal(&mut self, signal: u8) {
+        if self.phase == Phase::Starting && i32::from(signal) != libc::SIGKILL {
+            self.early_signals |= 1 << signal.min(64);
+            return;
+        }
+        if i32::from(signal) == libc::SIGKILL {
+            if self.phase == Phase::Starting {
+                self.fail("killed before it started", false);
+            }
+            return self.kill();
+        }
+        for task in self.tasks.iter().filter(|task| task.end.is_none()) {
+            if let Err(error) = sys::process::kill(task.pid, i32::from(signal)) {
+                note(&format!("could not send signal {signal} to task {}: {error}", task.id));
+            }
+        }
+    }
+
+    /// Notes the end of a child. Orphans of the job that were handed to us are only reaped.
+    pub(crate) fn reaped(&mut self, child: Reaped) {
+        let find = |task: &&mut Task| task.pid == child.pid && task.end.is_none();
+        let Some(task) = self.tasks.iter_mut().find(find) else { return };
+        let exit = ExitStatus { code: child.code, signal: child.signal };
+        task.end = Some(TaskEnd { id: task.id, pid: task.pid, exit, core: child.core });
+        task.stdin = None;
+        if self.phase == Phase::Running && self.spec.kill_on_bad_exit && exit != ExitStatus::default() {
+            self.end_for_bad_exit();
+        }
+    }
+
+    /// Goes as far as it can without waiting.
+    pub(crate) fn advance(&mut self) {
+        self.tell_ends();
+        let over = self.tasks.iter().all(|task| task.end.is_some());
+        if over && matches!(self.phase, Phase::Starting | Phase::Running) {
+            if self.phase == Phase::Starting && self.record.failure.is_none() {
+                // Its report may still be unread: that says more than its death.
+                return;
+            }
+            self.settle();
+        }
+        if self.phase == Phase::Draining && self.is_empty() && self.drained() {
+            self.close();
+        }
+    }
+
+    /// Tells the client of each ended task, after the task's own output.
+    fn tell_ends(&mut self) {
+        if self.phase == Phase::Starting || self.record.failure.is_some() {
+            return;
+        }
+        for task in &mut self.tasks {
+            let Some(end) = task.end.filter(|_| !task.told) else { continue };
+            if !task.drain(Before::Exit, &mut self.client) {
+                continue;
+            }
+            task.told = true;
+            if let Some(client) = &mut self.client {
+                client.queue(from_step::Kind::Exit(TaskExit {
+                    task: end.id,
+                    code: end.exit.code.into(),
+                    signal: end.exit.signal.into(),
+                    core_dumped: end.core,
+                }));
+            }
+        }
+    }
+
+    /// Every task has ended: kills leftovers and writes the exit record, before the last output is delivered.
+    fn settle(&mut self) {
+        self.phase = Phase::Draining;
+        if !self.is_empty() {
+            self.kill();
+        }
+        self.record.ended = now();
+        if self.record.failure.is_none() {
+            self.record.tasks = self.tasks.iter().filter_map(|task| task.end).collect();
+            let worst = self.record.tasks.iter().map(|end| end.exit).max_by_key(|exit| shell_status(*exit));
+            self.record.exit = worst.unwrap_or_default();
+        }
+        self.record.oom = self.cgroup.oom_kills() > 0;
+        if let Err(error) = crate::launch::record::write_exit_record(self.dir, &self.record) {
+            note(&error.to_string());
+        }
+    }
+
+    /// Whether nothing of the step lives. The kernel's event wakes us when that changes.
+    fn is_empty(&mut self) -> bool {
+        if self.events.is_none() {
+            self.events = self.cgroup.events().ok();
+        }
+        // A group that cannot be read is gone.
+        !self.events.as_ref().is_some_and(|events| events.populated().unwrap_or(false))
+    }
+
+    /// Whether the client has, or has room for, all output. Nobody in the step can write more.
+    fn drained(&mut self) -> bool {
+        let mut all = true;
+        for task in &mut self.tasks {
+            all &= task.drain(Before::Ended, &mut self.client);
+        }
+        all && self.tasks.iter().all(|task| task.told || self.record.failure.is_some())
+    }
+
+    /// Queues the last message.
+    pub(crate) fn close(&mut self) {
+        let record = &self.record;
+        let ended = Ended { oom: record.oom, cancelled: record.cancelled, timed_out: record.timed_out };
+        self.tell(from_step::Kind::Ended(ended));
+        self.phase = Phase::Closing;
+    }
+
+    /// Kills all that is in the step's cgroup.
+    pub(crate) fn kill(&mut self) {
+        if let Err(error) = self.cgroup.kill() {
+            note(&error.to_string());
+        }
+    }
+
+    /// Queues a message for the client, if there is one.
+    pub(crate) fn tell(&mut self, kind: from_step::Kind) {
+        if let Some(client) = &mut self.client {
+            client.queue(kind);
+        }
+    }
+}
+
+/// A status as a shell counts it.
+fn shell_status(exit: ExitStatus) -> u16 {
+    if exit.signal > 0 { 128 + u16::from(exit.signal) } else { exit.code.into() }
+}

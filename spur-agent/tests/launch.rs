@@ -1,0 +1,10 @@
+//! Steps under real supervisors on the real kernel. Needs root and a cgroup v2 tree.
+
+#![expect(unreachable_pub, reason = "helpers of the tests")]
+
+mod launch {
+    pub mod control;
+    pub mod identity;
+    pub mod streams;
+    pub mod support;
+}
