@@ -3,3 +3,6 @@
 pub mod desired;
 pub mod order;
 pub mod reconcile;
+
+#[cfg(test)]
+mod fixtures;

@@ -52,7 +52,7 @@ pub struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhyRefused {
     /// The job was seen, or ended, with this generation.
-    #[error("older than generation {0}, which this node saw last")]
+    #[error("generation {0} of this job was seen or ended here already")]
     Stale(Generation),
     /// A step without its job.
     #[error("no job of this generation is held here")]
@@ -180,14 +180,8 @@ impl Desired {
 
     fn assign(&mut self, order: &JobOrder) -> Result<bool, WhyRefused> {
         order.here().ok_or(WhyRefused::Malformed)?;
-        let last = self.ended_up_to(order.job);
-        if order.generation <= last {
-            return Err(WhyRefused::Stale(last));
-        }
+        self.not_stale(order.job, order.generation)?;
         if let Some(held) = self.jobs.get(&order.job).cloned() {
-            if held.generation > order.generation {
-                return Err(WhyRefused::Stale(held.generation));
-            }
             if *held == *order {
                 return Ok(false);
             }
@@ -199,15 +193,21 @@ impl Desired {
         Ok(true)
     }
 
+    fn not_stale(&self, job: JobId, generation: Generation) -> Result<(), WhyRefused> {
+        let held = self.jobs.get(&job).map(|order| order.generation);
+        let ended = self.ended_up_to(job);
+        match held
+            .filter(|held| *held > generation)
+            .or(Some(ended).filter(|ended| *ended >= generation))
+        {
+            Some(last) => Err(WhyRefused::Stale(last)),
+            None => Ok(()),
+        }
+    }
+
     fn launch(&mut self, order: &StepOrder) -> Result<bool, WhyRefused> {
-        let last = self.ended_up_to(order.job);
-        if order.generation <= last {
-            return Err(WhyRefused::Stale(last));
-        }
+        self.not_stale(order.job, order.generation)?;
         let job = self.jobs.get(&order.job).ok_or(WhyRefused::NoJob)?;
-        if job.generation > order.generation {
-            return Err(WhyRefused::Stale(job.generation));
-        }
         if job.generation < order.generation {
             return Err(WhyRefused::NoJob);
         }
@@ -226,10 +226,11 @@ impl Desired {
             return Err(WhyRefused::Stale(held.generation));
         }
         self.drop_up_to(job, generation);
-        let meant = self.revoked.entry(job).or_default();
-        let changed = *meant < generation || generation == Generation(0);
-        *meant = generation.max(*meant);
-        Ok(changed)
+        let meant = self.revoked.insert(job, generation);
+        self.revoked
+            .entry(job)
+            .and_modify(|now| *now = (*now).max(meant.unwrap_or_default()));
+        Ok(meant.is_none_or(|meant| meant < generation))
     }
 
     /// Forgets orders of the job up to the generation, and refuses them from now on.
@@ -241,10 +242,8 @@ impl Desired {
         {
             self.jobs.remove(&job);
         }
-        let stale = |(at, order): (&(JobId, StepKind), &mut Arc<StepOrder>)| {
-            at.0 == job && order.generation <= generation
-        };
-        self.steps.retain(|at, order| !stale((at, order)));
+        self.steps
+            .retain(|at, order| at.0 != job || order.generation > generation);
         self.end(job, generation);
     }
 
@@ -264,3 +263,6 @@ impl Desired {
         self.ended.retain(|_, generation| *generation > middle);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,9 @@ pub struct Observed {
     pub failed: BTreeMap<JobId, Generation>,
 }
 
+/// How many calls of [`reconcile`], each followed by its actions, empty it: clean up, prepare, launch, and nothing.
+pub const ROUNDS: usize = 4;
+
 /// One thing to do on the node. Actions are ordered: what ends comes before what begins, so that devices come free first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -78,8 +81,8 @@ pub enum Action {
     },
 }
 
-/// Orders what to do next. Pure and idempotent: with nothing changed between, a second call after the actions were carried out
-/// gives nothing.
+/// Orders what to do next. Pure: carried out in order, its actions bring the node closer to what is wanted, and with nothing
+/// else changed (no set-up fails, nothing ends) it has nothing more to say after at most [`ROUNDS`] calls.
 pub fn reconcile(desired: &Desired, observed: &Observed) -> Vec<Action> {
     if !desired.synced {
         return Vec::new();
@@ -197,3 +200,6 @@ fn launches(desired: &Desired, observed: &Observed) -> Vec<Action> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
