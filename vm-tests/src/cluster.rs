@@ -6,7 +6,7 @@ use crate::user::{self, Output, User};
 use crate::{host, probe, wait};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,6 +23,8 @@ pub struct Cluster {
     leftovers: Leftovers,
     restarted: Vec<Child>,
     down: bool,
+    /// One cluster of these tests at a time, whichever runner starts them: they share the kernel.
+    _turn: File,
 }
 
 impl Cluster {
@@ -46,6 +48,7 @@ impl Cluster {
             .expect("a folder");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))
             .expect("users may enter");
+        let turn = take_turn();
         let leftovers = Leftovers::before(dir.path());
         let output = dev("up", dir.path(), args);
         let mut cluster = Self {
@@ -54,6 +57,7 @@ impl Cluster {
             leftovers,
             restarted: Vec::new(),
             down: false,
+            _turn: turn,
         };
         assert_eq!(
             output.code,
@@ -297,6 +301,15 @@ impl Drop for Cluster {
             }
         }
     }
+}
+
+/// Waits until no other cluster of these tests lives; the kernel gives the turn back with the file.
+fn take_turn() -> File {
+    let path = std::env::temp_dir().join("spur-cluster-tests.lock");
+    let file = File::create(&path).expect("a lock file can be made");
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .expect("a file can be locked");
+    file
 }
 
 fn dev(verb: &str, dir: &Path, args: &[&str]) -> Output {

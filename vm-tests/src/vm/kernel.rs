@@ -62,8 +62,15 @@ fn find(unpacked: &Path) -> Result<Kernel> {
         .context("no folder of modules")?;
     let entry = fs::read_dir(&home)?.next().context("no modules")??;
     let release = entry.file_name().to_string_lossy().into_owned();
-    let image = unpacked.join("boot").join(format!("vmlinuz-{release}"));
-    ensure!(image.is_file(), "{} is missing", image.display());
+    // Newer packages keep the image beside its modules.
+    let images = [
+        unpacked.join("boot").join(format!("vmlinuz-{release}")),
+        entry.path().join("vmlinuz"),
+    ];
+    let image = images
+        .into_iter()
+        .find(|image| image.is_file())
+        .context("no image to boot")?;
     Ok(Kernel {
         release,
         image,
