@@ -115,6 +115,7 @@ impl Demo {
         table::check(&rows, &JOBS.map(|(_, count)| count))?;
         println!("\nWhat was refused, and by whom:");
         self.say(&["spur", "fence", "log"])?;
+        self.say(&["spur", "fence", "explain", rows[0].job()])?;
         Ok(())
     }
 

@@ -26,6 +26,11 @@ impl Row {
         })
     }
 
+    /// The job's number.
+    pub(super) fn job(&self) -> &str {
+        &self.job
+    }
+
     fn reached(&self) -> Vec<usize> {
         (0..)
             .zip(&self.answers)
