@@ -116,6 +116,7 @@ pub struct BatchOrder {
 }
 
 /// Controller to agent.
+#[expect(clippy::large_enum_variant, reason = "messages are few, short-lived, and mostly of the large kind")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// First message: who you are here, and everything that you should have. Whatever else you have must go.
@@ -193,6 +194,7 @@ pub enum Report {
 }
 
 /// Agent to controller.
+#[expect(clippy::large_enum_variant, reason = "messages are few, short-lived, and mostly of the large kind")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
     /// First message.

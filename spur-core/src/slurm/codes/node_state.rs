@@ -180,111 +180,72 @@ mod tests {
         view
     }
 
-    fn used(view: &mut NodeView, cpus: u32) {
-        view.node.cpus_used = IdSet::first(cpus);
-        view.node.memory_used = u64::from(cpus);
+    /// A node to which these words apply.
+    fn described(words: &str) -> NodeView {
+        view(|view| {
+            for word in words.split_whitespace() {
+                match word {
+                    "half" => view.node.cpus_used = IdSet::first(2),
+                    "full" => view.node.cpus_used = IdSet::first(4),
+                    "drain" => view.node.admin = AdminState::Drain,
+                    "down" => view.node.admin = AdminState::Down,
+                    "silent" => view.node.connected = false,
+                    "lost" => view.node.lost = true,
+                    "completing" => view.completing = true,
+                    "planned" => view.planned = true,
+                    "unfenced" => view.node.fence = FenceState::Unfenced,
+                    _ => panic!("unknown word {word}"),
+                }
+            }
+        })
     }
 
     #[test]
     fn nodes_states_have_slurms_words() {
-        type Edit = fn(&mut NodeView);
-        let cases: [(Edit, &str, &str, &str); 19] = [
+        for (words, short, full, flags) in [
+            ("", "idle", "idle", "IDLE"),
+            ("half", "mix", "mixed", "MIXED"),
+            ("full", "alloc", "allocated", "ALLOCATED"),
+            ("drain", "drain", "drained", "IDLE+DRAIN"),
+            ("half drain", "drng", "draining", "MIXED+DRAIN"),
+            ("full drain", "drng", "draining", "ALLOCATED+DRAIN"),
             (
-                |v| (v.node.lost = true, v.node.connected = false).1,
-                "down*",
-                "down*",
-                "DOWN+NOT_RESPONDING",
-            ),
-            (
-                |v| (v.node.lost = true, v.node.admin = AdminState::Drain).1,
-                "drain",
-                "drained",
-                "DOWN+DRAIN",
-            ),
-            (|_| (), "idle", "idle", "IDLE"),
-            (|v| used(v, 2), "mix", "mixed", "MIXED"),
-            (|v| used(v, 4), "alloc", "allocated", "ALLOCATED"),
-            (
-                |v| v.node.admin = AdminState::Drain,
-                "drain",
-                "drained",
-                "IDLE+DRAIN",
-            ),
-            (
-                |v| (used(v, 2), v.node.admin = AdminState::Drain).1,
-                "drng",
-                "draining",
-                "MIXED+DRAIN",
-            ),
-            (
-                |v| (used(v, 4), v.node.admin = AdminState::Drain).1,
-                "drng",
-                "draining",
-                "ALLOCATED+DRAIN",
-            ),
-            (
-                |v| (v.completing = true, v.node.admin = AdminState::Drain).1,
+                "completing drain",
                 "drng",
                 "draining",
                 "IDLE+COMPLETING+DRAIN",
             ),
-            (|v| v.node.admin = AdminState::Down, "down", "down", "DOWN"),
             (
-                |v| (v.node.connected = false, v.node.admin = AdminState::Down).1,
-                "down*",
-                "down*",
-                "DOWN+NOT_RESPONDING",
+                "drain silent",
+                "drain*",
+                "drained*",
+                "IDLE+DRAIN+NOT_RESPONDING",
             ),
+            ("down", "down", "down", "DOWN"),
+            ("down unfenced", "down", "down", "DOWN"),
+            ("down silent", "down*", "down*", "DOWN+NOT_RESPONDING"),
+            ("lost silent", "down*", "down*", "DOWN+NOT_RESPONDING"),
+            ("lost drain", "drain", "drained", "DOWN+DRAIN"),
+            ("completing", "comp", "completing", "IDLE+COMPLETING"),
+            ("half completing", "comp", "completing", "MIXED+COMPLETING"),
             (
-                |v| v.completing = true,
-                "comp",
-                "completing",
-                "IDLE+COMPLETING",
-            ),
-            (
-                |v| (used(v, 2), v.completing = true).1,
-                "comp",
-                "completing",
-                "MIXED+COMPLETING",
-            ),
-            (
-                |v| (used(v, 4), v.completing = true).1,
+                "full completing",
                 "alloc+",
                 "allocated+",
                 "ALLOCATED+COMPLETING",
             ),
-            (|v| v.planned = true, "plnd", "planned", "IDLE+PLANNED"),
-            (
-                |v| (used(v, 2), v.planned = true).1,
-                "mix-",
-                "mixed-",
-                "MIXED+PLANNED",
-            ),
-            (
-                |v| v.node.connected = false,
-                "idle*",
-                "idle*",
-                "IDLE+NOT_RESPONDING",
-            ),
-            (
-                |v| (used(v, 2), v.node.connected = false).1,
-                "mix*",
-                "mixed*",
-                "MIXED+NOT_RESPONDING",
-            ),
-            (
-                |v| v.node.fence = FenceState::Unfenced,
-                "drain",
-                "drained",
-                "IDLE+DRAIN",
-            ),
-        ];
-        for (edit, short, full, flags) in cases {
-            let view = view(edit);
+            ("planned", "plnd", "planned", "IDLE+PLANNED"),
+            ("half planned", "mix-", "mixed-", "MIXED+PLANNED"),
+            ("silent", "idle*", "idle*", "IDLE+NOT_RESPONDING"),
+            ("half silent", "mix*", "mixed*", "MIXED+NOT_RESPONDING"),
+            ("unfenced", "drain", "drained", "IDLE+DRAIN"),
+        ] {
+            let view = described(words);
             let shown = (compact(&view), long(&view), with_flags(&view));
             assert_eq!(
                 (shown.0.as_str(), shown.1.as_str(), shown.2.as_str()),
-                (short, full, flags)
+                (short, full, flags),
+                "{words}"
             );
         }
     }

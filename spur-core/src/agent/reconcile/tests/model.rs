@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// What may happen.
+#[expect(clippy::large_enum_variant, reason = "stories are short")]
 #[derive(Clone)]
 enum Happens {
     Message(ToAgent),

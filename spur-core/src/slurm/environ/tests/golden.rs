@@ -23,10 +23,18 @@ const APART: [&str; 16] = [
     "SLURM_TASK_PID",
 ];
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test reads recordings; the crate itself does no I/O"
+)]
+fn read(file: &str) -> Option<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/slurm-golden");
+    std::fs::read_to_string(folder.join(file)).ok()
+}
+
 /// The recorded variables of one task; `None` where there are no recordings.
 fn recorded(file: &str, procid: u32) -> Option<Vec<String>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/slurm-golden");
-    let text = std::fs::read_to_string(folder.join(file)).ok()?;
+    let text = read(file)?;
     let lines = text
         .lines()
         .map(|line| line.strip_prefix(&format!("{procid}: ")).unwrap_or(line));
@@ -48,8 +56,8 @@ fn recorded(file: &str, procid: u32) -> Option<Vec<String>> {
     tasks.into_iter().find(|task| task.contains(&wanted))
 }
 
-fn apart(entry: &String) -> bool {
-    let name = super::super::super::export::name_of(entry);
+fn apart(entry: &str) -> bool {
+    let name = crate::slurm::export::name_of(entry);
     APART.contains(&name)
 }
 
