@@ -13,11 +13,12 @@ pub mod pci;
 pub mod tree;
 
 use crate::config::{Config, Declare, GPUS_MAX};
+use serde::{Deserialize, Serialize};
 use spur_core::resources::{Gpu, Inventory};
 use tree::Tree;
 
 /// What tells one GPU of the machine from every other, whatever numbers its device nodes have today.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Identity {
     /// NVIDIA's UUID (`GPU-…`) and the PCI address at which it was found.
     Nvidia {
@@ -40,12 +41,12 @@ pub enum Identity {
         /// The device's folder, without the root.
         device: String,
     },
-    /// A stand-in: group and number within it.
+    /// A stand-in, by its device number: there is nothing else to it.
     Declared {
-        /// Which group of the configuration.
-        group: usize,
-        /// Which of the group.
-        number: u32,
+        /// Major.
+        major: u32,
+        /// Minor.
+        minor: u32,
     },
 }
 

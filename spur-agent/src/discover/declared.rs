@@ -8,11 +8,10 @@ use spur_core::resources::{DeviceFile, Gpu, GpuVendor};
 pub fn gpus(groups: &[DeclaredGpus]) -> Vec<FoundGpu> {
     let all = groups
         .iter()
-        .enumerate()
-        .flat_map(|(at, group)| (0..group.count).map(move |number| (at, group, number)));
+        .flat_map(|group| (0..group.count).map(move |number| (group, number)));
     (0u32..)
         .zip(all)
-        .map(|(index, (at, group, number))| FoundGpu {
+        .map(|(index, (group, number))| FoundGpu {
             gpu: Gpu {
                 index,
                 vendor: GpuVendor::Simulated,
@@ -24,7 +23,10 @@ pub fn gpus(groups: &[DeclaredGpus]) -> Vec<FoundGpu> {
                 files: vec![file(group, number)],
                 links: Vec::new(),
             },
-            identity: Identity::Declared { group: at, number },
+            identity: Identity::Declared {
+                major: group.major,
+                minor: group.minor + number,
+            },
         })
         .collect()
 }
@@ -40,4 +42,12 @@ pub fn file(group: &DeclaredGpus, number: u32) -> DeviceFile {
         major: group.major,
         minor: group.minor + number,
     }
+}
+
+/// The device node of the stand-in with this number, if it is (still) declared.
+pub fn find(groups: &[DeclaredGpus], major: u32, minor: u32) -> Option<DeviceFile> {
+    let group = groups
+        .iter()
+        .find(|g| g.major == major && (g.minor..g.minor + g.count).contains(&minor))?;
+    Some(file(group, minor - group.minor))
 }

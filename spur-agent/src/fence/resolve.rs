@@ -198,8 +198,8 @@ impl Now<'_> {
                     .collect();
                 (!nodes.is_empty()).then_some(nodes)
             }
-            Identity::Declared { group, number } => {
-                Some(vec![declared::file(self.groups.get(*group)?, *number)])
+            Identity::Declared { major, minor } => {
+                declared::find(self.groups, *major, *minor).map(|file| vec![file])
             }
         }
     }
@@ -267,7 +267,7 @@ fn describe(identity: &Identity) -> String {
             partition,
         } => format!("{unique_id:016x} at {pci}, partition {partition}"),
         Identity::Drm { device } => device.clone(),
-        Identity::Declared { group, number } => format!("stand-in {number} of group {group}"),
+        Identity::Declared { major, minor } => format!("stand-in {major}:{minor}"),
     }
 }
 

@@ -1,0 +1,88 @@
+use super::*;
+use spur_core::job::state::ExitStatus;
+
+fn order(job: u32, generation: u64) -> Arc<JobOrder> {
+    Arc::new(crate::testing::job_order(job, generation, &[0, 1]))
+}
+
+fn ended(job: u32) -> Report {
+    let (job, step, generation) = (JobId(job), StepKind::Batch, Generation(5));
+    Report::StepEnded { job, step, generation, exit: ExitStatus::default(), oom: false }
+}
+
+fn filled(dir: &Path) -> Journal {
+    let mut journal = Journal::open(dir, "boot-a").unwrap();
+    journal.begin_job(&order(1, 5)).unwrap();
+    journal.job_phase(JobId(1), Phase::Ready).unwrap();
+    journal.step(JobId(1), StepKind::Batch, Step { tasks: 2, narrow: false, ended: false }).unwrap();
+    journal.begin_job(&order(2, 6)).unwrap();
+    assert_eq!(journal.report(ended(1)).unwrap(), 1);
+    let cleaned = Report::Cleaned { job: JobId(2), generation: Generation(6) };
+    assert_eq!(journal.report(cleaned).unwrap(), 2);
+    journal
+}
+
+#[test]
+fn what_was_written_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = filled(dir.path());
+    let mut after = Journal::open(dir.path(), "boot-a").unwrap();
+    assert_eq!(after.jobs(), before.jobs());
+    assert_eq!(after.reports(), before.reports());
+    assert!(after.jobs()[&JobId(1)].steps[&StepKind::Batch].ended);
+    assert!(!after.jobs().contains_key(&JobId(2)));
+    after.acked(1).unwrap();
+    let mut last = Journal::open(dir.path(), "boot-a").unwrap();
+    assert_eq!(last.reports().keys().copied().collect::<Vec<_>>(), [2]);
+    assert_eq!(last.report(ended(1)).unwrap(), 3, "numbers go on");
+    last.acked(3).unwrap();
+    assert_eq!(Journal::open(dir.path(), "boot-a").unwrap().report(ended(1)).unwrap(), 4, "also when none is left");
+}
+
+#[test]
+fn a_reboot_ends_jobs_but_not_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(filled(dir.path()));
+    let after = Journal::open(dir.path(), "boot-b").unwrap();
+    assert!(after.jobs().is_empty());
+    assert_eq!(after.lost(), [(JobId(1), Generation(5))]);
+    assert_eq!(after.reports().len(), 2);
+    assert!(Journal::open(dir.path(), "boot-b").unwrap().lost().is_empty(), "only once");
+}
+
+#[test]
+fn a_tail_cut_at_any_byte_never_stops_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(filled(dir.path()));
+    let whole = std::fs::read(dir.path().join("journal")).unwrap();
+    let mut jobs_before = 0;
+    for len in 0..=whole.len() {
+        let cut = tempfile::tempdir().unwrap();
+        std::fs::write(cut.path().join("journal"), &whole[..len]).unwrap();
+        let journal = Journal::open(cut.path(), "boot-a").unwrap();
+        jobs_before = jobs_before.max(journal.jobs().len());
+        drop(journal);
+        Journal::open(cut.path(), "boot-a").unwrap();
+    }
+    assert_eq!(jobs_before, 2);
+    let mut flipped = whole.clone();
+    let at = whole.len() - 3;
+    flipped[at] ^= 1;
+    std::fs::write(dir.path().join("journal"), &flipped).unwrap();
+    assert_eq!(Journal::open(dir.path(), "boot-a").unwrap().reports().len(), 1, "the damaged record is dropped");
+    std::fs::write(dir.path().join("journal"), "something else entirely").unwrap();
+    assert!(matches!(Journal::open(dir.path(), "boot-a"), Err(Error::Foreign { .. })));
+}
+
+#[test]
+fn the_file_stays_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path(), "boot-a").unwrap();
+    for job in 1..6000 {
+        journal.begin_job(&order(job, 5)).unwrap();
+        journal.forget(JobId(job)).unwrap();
+    }
+    let number = journal.report(ended(1)).unwrap();
+    journal.acked(number).unwrap();
+    assert!(std::fs::metadata(dir.path().join("journal")).unwrap().len() < 1000);
+}
