@@ -63,7 +63,11 @@ enum Record {
     /// A job came to a phase.
     JobPhase { job: JobId, phase: Phase },
     /// A step's supervisor is to be started, or its state changed.
-    Step { job: JobId, step: StepKind, state: Step },
+    Step {
+        job: JobId,
+        step: StepKind,
+        state: Step,
+    },
     /// A step's supervisor was never started after all.
     StepUndone { job: JobId, step: StepKind },
     /// Nothing of the job is left.
@@ -103,7 +107,10 @@ impl Journal {
         }
         if journal.boot_id != boot_id {
             let gone = std::mem::take(&mut journal.jobs);
-            journal.lost = gone.into_iter().map(|(job, entry)| (job, entry.order.generation)).collect();
+            journal.lost = gone
+                .into_iter()
+                .map(|(job, entry)| (job, entry.order.generation))
+                .collect();
             boot_id.clone_into(&mut journal.boot_id);
         }
         journal.rewrite()?;
@@ -127,7 +134,10 @@ impl Journal {
 
     /// A job is about to be set up.
     pub fn begin_job(&mut self, order: &Arc<JobOrder>) -> Result<(), Error> {
-        self.write(&Record::Job { order: Arc::clone(order), phase: Phase::Preparing })
+        self.write(&Record::Job {
+            order: Arc::clone(order),
+            phase: Phase::Preparing,
+        })
     }
 
     /// A job came to a phase.
@@ -150,9 +160,20 @@ impl Journal {
         let number = self.next_report;
         match &report {
             Report::StepEnded { job, step, .. } => {
-                let known = self.jobs.get(job).and_then(|entry| entry.steps.get(step)).copied();
+                let known = self
+                    .jobs
+                    .get(job)
+                    .and_then(|entry| entry.steps.get(step))
+                    .copied();
                 if let Some(state) = known {
-                    self.write(&Record::Step { job: *job, step: *step, state: Step { ended: true, ..state } })?;
+                    self.write(&Record::Step {
+                        job: *job,
+                        step: *step,
+                        state: Step {
+                            ended: true,
+                            ..state
+                        },
+                    })?;
                 }
             }
             Report::LaunchFailed { .. } => {}
@@ -162,7 +183,10 @@ impl Journal {
         self.file.sync()?;
         if self.reports.len() > REPORTS_MAX {
             let dropped = self.reports.pop_first();
-            tracing::error!(?dropped, "too many reports without an acknowledgement: the oldest is dropped");
+            tracing::error!(
+                ?dropped,
+                "too many reports without an acknowledgement: the oldest is dropped"
+            );
         }
         Ok(number)
     }
@@ -174,7 +198,11 @@ impl Journal {
 
     /// The controller has every report up to this one.
     pub fn acked(&mut self, number: u64) -> Result<(), Error> {
-        if self.reports.first_key_value().is_some_and(|(first, _)| *first <= number) {
+        if self
+            .reports
+            .first_key_value()
+            .is_some_and(|(first, _)| *first <= number)
+        {
             self.write(&Record::Acked { number })?;
         }
         if self.file.is_mostly_old(self.live()) {
@@ -197,7 +225,11 @@ impl Journal {
                 self.next_report = self.next_report.max(*next_report);
             }
             Record::Job { order, phase } => {
-                let entry = Job { order: Arc::clone(order), phase: *phase, steps: BTreeMap::new() };
+                let entry = Job {
+                    order: Arc::clone(order),
+                    phase: *phase,
+                    steps: BTreeMap::new(),
+                };
                 self.jobs.insert(order.job, entry);
             }
             Record::JobPhase { job, phase } => {
@@ -237,14 +269,27 @@ impl Journal {
 
     /// Begins the file anew with what is left.
     fn rewrite(&mut self) -> Result<(), Error> {
-        let mut records = vec![Record::Boot { id: self.boot_id.clone(), next_report: self.next_report }];
+        let mut records = vec![Record::Boot {
+            id: self.boot_id.clone(),
+            next_report: self.next_report,
+        }];
         for (job, entry) in &self.jobs {
-            records.push(Record::Job { order: Arc::clone(&entry.order), phase: entry.phase });
+            records.push(Record::Job {
+                order: Arc::clone(&entry.order),
+                phase: entry.phase,
+            });
             let steps = entry.steps.iter();
-            records.extend(steps.map(|(step, state)| Record::Step { job: *job, step: *step, state: *state }));
+            records.extend(steps.map(|(step, state)| Record::Step {
+                job: *job,
+                step: *step,
+                state: *state,
+            }));
         }
         let reports = self.reports.iter();
-        records.extend(reports.map(|(number, report)| Record::Report { number: *number, report: report.clone() }));
+        records.extend(reports.map(|(number, report)| Record::Report {
+            number: *number,
+            report: report.clone(),
+        }));
         self.file.replace(&records)
     }
 }

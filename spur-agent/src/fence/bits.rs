@@ -30,7 +30,9 @@ pub enum Error {
         source: io::Error,
     },
     /// More GPUs than bits.
-    #[error("this node had more than {FIRST_SHARED} different GPUs since its jobs started; end the jobs that hold gone ones")]
+    #[error(
+        "this node had more than {FIRST_SHARED} different GPUs since its jobs started; end the jobs that hold gone ones"
+    )]
     Full,
 }
 
@@ -38,7 +40,10 @@ impl Bits {
     /// Reads the file, and gives every identity of `now` a bit. Bits in `held` (of living policies) are not given to others.
     pub fn open(state_dir: &Path, now: &[Identity], held: &BTreeSet<u16>) -> Result<Self, Error> {
         let file = state_dir.join("grant-bits");
-        let failed = |source: io::Error| Error::File { file: file.clone(), source };
+        let failed = |source: io::Error| Error::File {
+            file: file.clone(),
+            source,
+        };
         let of: BTreeMap<Identity, u16> = match std::fs::read(&file) {
             Ok(bytes) => rmp_serde::from_slice::<Vec<(Identity, u16)>>(&bytes)
                 .map_err(|e| failed(io::Error::new(io::ErrorKind::InvalidData, e.to_string())))?
@@ -48,8 +53,12 @@ impl Bits {
             Err(error) => return Err(failed(error)),
         };
         let before = of.clone();
-        let mut bits = Self { file: file.clone(), of };
-        bits.of.retain(|identity, bit| now.contains(identity) || held.contains(bit));
+        let mut bits = Self {
+            file: file.clone(),
+            of,
+        };
+        bits.of
+            .retain(|identity, bit| now.contains(identity) || held.contains(bit));
         for identity in now {
             bits.give(identity)?;
         }
@@ -62,7 +71,9 @@ impl Bits {
     fn give(&mut self, identity: &Identity) -> Result<(), Error> {
         if !self.of.contains_key(identity) {
             let used: BTreeSet<u16> = self.of.values().copied().collect();
-            let free = (0..FIRST_SHARED).find(|bit| !used.contains(bit)).ok_or(Error::Full)?;
+            let free = (0..FIRST_SHARED)
+                .find(|bit| !used.contains(bit))
+                .ok_or(Error::Full)?;
             self.of.insert(identity.clone(), free);
         }
         Ok(())
@@ -101,7 +112,10 @@ mod tests {
     use super::*;
 
     fn gpu(number: u32) -> Identity {
-        Identity::Declared { group: 0, number }
+        Identity::Declared {
+            major: 120,
+            minor: number,
+        }
     }
 
     #[test]
@@ -121,6 +135,11 @@ mod tests {
         assert_eq!(third.of(&gpu(3)), Some(zero));
         assert_eq!(third.of(&gpu(0)), None);
         std::fs::write(dir.path().join("grant-bits"), b"junk").unwrap();
-        assert!(Bits::open(dir.path(), &[gpu(1)], &none).unwrap_err().to_string().contains("grant-bits"));
+        assert!(
+            Bits::open(dir.path(), &[gpu(1)], &none)
+                .unwrap_err()
+                .to_string()
+                .contains("grant-bits")
+        );
     }
 }

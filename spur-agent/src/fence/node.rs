@@ -129,9 +129,17 @@ pub fn pins_of(config: &Config) -> PathBuf {
 /// Bits that policies of living links hold.
 fn held_bits(fence: &Fence, folder: &Path) -> Result<BTreeSet<u16>, Error> {
     let mut held = BTreeSet::new();
-    let Ok(mount) = crate::cgroup::Root::mount() else { return Ok(held) };
-    for link in fence.links()?.into_iter().filter(|link| link.cgroup.is_some()) {
-        let Some(path) = cgroup_of_pin(&mount.join(folder), &link.name) else { continue };
+    let Ok(mount) = crate::cgroup::Root::mount() else {
+        return Ok(held);
+    };
+    for link in fence
+        .links()?
+        .into_iter()
+        .filter(|link| link.cgroup.is_some())
+    {
+        let Some(path) = cgroup_of_pin(&mount.join(folder), &link.name) else {
+            continue;
+        };
         if let Adopted::Fence(job) = fence.adopt(&link.name, &path)? {
             let policy = job.read_policy()?.unwrap_or_default();
             held.extend(policy.grants.iter().map(spur_ebpf::GrantBit::number));
@@ -167,7 +175,9 @@ fn table(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTabl
         }
     }
     for (identity, files) in machine.identities.iter().zip(&devices.own) {
-        let (Ok(files), Some(bit)) = (files, bits.of(identity)) else { continue };
+        let (Ok(files), Some(bit)) = (files, bits.of(identity)) else {
+            continue;
+        };
         for file in files {
             table.list(number(file), Rule::Bit(bit));
         }
@@ -182,13 +192,24 @@ fn table(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTabl
 }
 
 fn number(file: &spur_core::resources::DeviceFile) -> DeviceNumber {
-    DeviceNumber { major: file.major, minor: file.minor }
+    DeviceNumber {
+        major: file.major,
+        minor: file.minor,
+    }
 }
 
 impl NodeFence {
     /// Looks all devices up again and, if a number changed, writes the table: what is gone is closed before anything new opens.
     pub fn refresh(&self) -> Result<(), Error> {
-        let Inner { fence, tree, machine, declare, infiniband, bits, last } = &*self.0;
+        let Inner {
+            fence,
+            tree,
+            machine,
+            declare,
+            infiniband,
+            bits,
+            last,
+        } = &*self.0;
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         let devices = resolve(tree, machine, declare, *infiniband);
         if last.0 != devices {
@@ -225,7 +246,10 @@ impl NodeFence {
     /// Fences a cgroup without granting anything, for the self-test.
     pub fn attach_empty(&self, cgroup: &Path, pin: &str) -> Result<JobFence, Error> {
         let job = self.0.fence.attach(cgroup, pin)?;
-        job.write_policy(&Policy { quiet: true, ..Policy::default() })?;
+        job.write_policy(&Policy {
+            quiet: true,
+            ..Policy::default()
+        })?;
         self.verify(pin, cgroup)?;
         Ok(job)
     }
@@ -241,9 +265,16 @@ impl NodeFence {
         let mut grants = Grants::none();
         for index in holder.gpus.iter() {
             let at = index as usize;
-            let identity = self.0.machine.identities.get(at).ok_or(Error::NoBit(index))?;
+            let identity = self
+                .0
+                .machine
+                .identities
+                .get(at)
+                .ok_or(Error::NoBit(index))?;
             grants.insert(self.0.bits.of(identity).ok_or(Error::NoBit(index))?);
-            grants.insert(bits::shared(*last.0.vendors.get(at).ok_or(Error::NoBit(index))?));
+            grants.insert(bits::shared(
+                *last.0.vendors.get(at).ok_or(Error::NoBit(index))?,
+            ));
         }
         Ok(Policy {
             job: u64::from(holder.job.0),
@@ -272,7 +303,11 @@ impl NodeFence {
         match std::fs::remove_file(&path) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 let (action, subject) = ("unpin", path.display().to_string());
-                Err(Error::Bpf(spur_ebpf::Error::Kernel { action, subject, source }))
+                Err(Error::Bpf(spur_ebpf::Error::Kernel {
+                    action,
+                    subject,
+                    source,
+                }))
             }
             Ok(()) | Err(_) => Ok(()),
         }
@@ -312,12 +347,18 @@ impl NodeFence {
     pub fn ungrantable(&self) -> Vec<(u32, String)> {
         let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         let all = (0u32..).zip(&last.0.own);
-        all.filter_map(|(index, own)| Some((index, own.as_ref().err()?.to_string()))).collect()
+        all.filter_map(|(index, own)| Some((index, own.as_ref().err()?.to_string())))
+            .collect()
     }
 
     /// The table in force, for `doctor`.
     pub fn table(&self) -> DeviceTable {
-        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.0
+            .last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone()
     }
 
     /// A reader of the audit ring.

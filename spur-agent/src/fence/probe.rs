@@ -25,7 +25,9 @@ pub enum Error {
     #[error("the fence's self-test cannot run: {0}")]
     Cannot(String),
     /// The canary was not refused.
-    #[error("the fence does not refuse: inside it, opening the canary {canary} reached the kernel's device table")]
+    #[error(
+        "the fence does not refuse: inside it, opening the canary {canary} reached the kernel's device table"
+    )]
     NotRefused {
         /// Path of the canary.
         canary: String,
@@ -36,7 +38,9 @@ pub enum Error {
 pub fn run(root: &Root, fence: &NodeFence, canary: &Path) -> Result<(), Error> {
     let cannot = |what: &dyn std::error::Error| Error::Cannot(super::node::chain(what));
     let cgroup = Cgroup::create(root.path().join(PROBE)).map_err(|e| cannot(&e))?;
-    let job = fence.attach_empty(cgroup.path(), PROBE).map_err(|e| cannot(&e))?;
+    let job = fence
+        .attach_empty(cgroup.path(), PROBE)
+        .map_err(|e| cannot(&e))?;
     let outcome = try_inside(cgroup.path(), canary);
     job.detach().map_err(|e| cannot(&e))?;
     cgroup.remove().map_err(|e| cannot(&e))?;
@@ -46,11 +50,18 @@ pub fn run(root: &Root, fence: &NodeFence, canary: &Path) -> Result<(), Error> {
 fn try_inside(cgroup: &Path, canary: &Path) -> Result<(), Error> {
     let own = std::env::current_exe().map_err(|e| Error::Cannot(e.to_string()))?;
     let mut command = Command::new(own);
-    command.arg(COMMAND).arg(cgroup).arg(canary).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg(COMMAND)
+        .arg(cgroup)
+        .arg(canary)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     let status = command.status().map_err(|e| Error::Cannot(e.to_string()))?;
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(REFUSED) => Ok(()),
-        Some(NOT_REFUSED) => Err(Error::NotRefused { canary: canary.display().to_string() }),
+        Some(NOT_REFUSED) => Err(Error::NotRefused {
+            canary: canary.display().to_string(),
+        }),
         Some(NOT_INSIDE) => Err(Error::Cannot("the child cannot enter the cgroup".into())),
         Some(_) | None => Err(Error::Cannot(format!("the child ended with {status}"))),
     }
@@ -61,7 +72,11 @@ pub fn child(cgroup: &Path, canary: &Path) -> ExitCode {
     if std::fs::write(cgroup.join("cgroup.procs"), "0").is_err() {
         return ExitCode::from(NOT_INSIDE);
     }
-    match open(canary, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+    match open(
+        canary,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+    ) {
         Err(Errno::PERM) => ExitCode::from(REFUSED),
         Ok(_) | Err(_) => ExitCode::from(NOT_REFUSED),
     }

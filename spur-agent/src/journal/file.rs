@@ -30,7 +30,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The file is something else.
-    #[error("{file} is not a journal of this version: move it away, after a look at the jobs that still run here")]
+    #[error(
+        "{file} is not a journal of this version: move it away, after a look at the jobs that still run here"
+    )]
     Foreign {
         /// Which file.
         file: PathBuf,
@@ -49,7 +51,11 @@ pub(super) struct File {
 }
 
 fn failed<'a>(what: &'static str, file: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
-    move |source| Error::Io { what, file: file.to_owned(), source }
+    move |source| Error::Io {
+        what,
+        file: file.to_owned(),
+        source,
+    }
 }
 
 impl File {
@@ -57,9 +63,18 @@ impl File {
     pub(super) fn open<R: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<R>), Error> {
         let mut options = fs::OpenOptions::new();
         let options = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let out = options.append(true).create(true).open(path).map_err(failed("open", path))?;
+        let out = options
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(failed("open", path))?;
         let bytes = fs::read(path).map_err(failed("read", path))?;
-        let mut file = Self { path: path.to_owned(), out, records: 0, len: 0 };
+        let mut file = Self {
+            path: path.to_owned(),
+            out,
+            records: 0,
+            len: 0,
+        };
         if bytes.len() < MAGIC.len() {
             file.cut(0)?;
             file.out.write_all(MAGIC).map_err(failed("begin", path))?;
@@ -67,7 +82,9 @@ impl File {
             return Ok((file, Vec::new()));
         }
         if !bytes.starts_with(MAGIC) {
-            return Err(Error::Foreign { file: path.to_owned() });
+            return Err(Error::Foreign {
+                file: path.to_owned(),
+            });
         }
         let (records, whole) = parse(&bytes);
         file.records = records.len();
@@ -110,15 +127,28 @@ impl File {
     pub(super) fn replace<R: Serialize>(&mut self, records: &[R]) -> Result<(), Error> {
         let draft = self.path.with_extension("new");
         let mut bytes = MAGIC.to_vec();
-        records.iter().for_each(|record| bytes.extend(frame(record)));
+        records
+            .iter()
+            .for_each(|record| bytes.extend(frame(record)));
         fs::write(&draft, &bytes).map_err(failed("write", &draft))?;
         let mut options = fs::OpenOptions::new();
-        let out = options.append(true).open(&draft).map_err(failed("open", &draft))?;
-        std::os::unix::fs::PermissionsExt::set_mode(&mut out.metadata().map_err(failed("examine", &draft))?.permissions(), 0o600);
+        let out = options
+            .append(true)
+            .open(&draft)
+            .map_err(failed("open", &draft))?;
+        std::os::unix::fs::PermissionsExt::set_mode(
+            &mut out
+                .metadata()
+                .map_err(failed("examine", &draft))?
+                .permissions(),
+            0o600,
+        );
         out.sync_data().map_err(failed("sync", &draft))?;
         fs::rename(&draft, &self.path).map_err(failed("put in place", &self.path))?;
         if let Some(folder) = self.path.parent() {
-            fs::File::open(folder).and_then(|f| f.sync_all()).map_err(failed("sync the folder of", &self.path))?;
+            fs::File::open(folder)
+                .and_then(|f| f.sync_all())
+                .map_err(failed("sync the folder of", &self.path))?;
         }
         (self.out, self.records, self.len) = (out, records.len(), bytes.len() as u64);
         Ok(())
@@ -153,7 +183,12 @@ fn parse<R: DeserializeOwned>(bytes: &[u8]) -> (Vec<R>, usize) {
 fn next<R: DeserializeOwned>(bytes: &[u8]) -> Option<(R, usize)> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<8>()?;
-    let len = usize::try_from(u32::from_le_bytes(*len)).ok().filter(|len| *len <= RECORD_BYTES_MAX)?;
+    let len = usize::try_from(u32::from_le_bytes(*len))
+        .ok()
+        .filter(|len| *len <= RECORD_BYTES_MAX)?;
     let body = rest.get(..len)?;
-    (check(body) == *sum).then(|| rmp_serde::from_slice(body).ok()).flatten().map(|record| (record, HEAD + len))
+    (check(body) == *sum)
+        .then(|| rmp_serde::from_slice(body).ok())
+        .flatten()
+        .map(|record| (record, HEAD + len))
 }

@@ -7,17 +7,36 @@ fn order(job: u32, generation: u64) -> Arc<JobOrder> {
 
 fn ended(job: u32) -> Report {
     let (job, step, generation) = (JobId(job), StepKind::Batch, Generation(5));
-    Report::StepEnded { job, step, generation, exit: ExitStatus::default(), oom: false }
+    Report::StepEnded {
+        job,
+        step,
+        generation,
+        exit: ExitStatus::default(),
+        oom: false,
+    }
 }
 
 fn filled(dir: &Path) -> Journal {
     let mut journal = Journal::open(dir, "boot-a").unwrap();
     journal.begin_job(&order(1, 5)).unwrap();
     journal.job_phase(JobId(1), Phase::Ready).unwrap();
-    journal.step(JobId(1), StepKind::Batch, Step { tasks: 2, narrow: false, ended: false }).unwrap();
+    journal
+        .step(
+            JobId(1),
+            StepKind::Batch,
+            Step {
+                tasks: 2,
+                narrow: false,
+                ended: false,
+            },
+        )
+        .unwrap();
     journal.begin_job(&order(2, 6)).unwrap();
     assert_eq!(journal.report(ended(1)).unwrap(), 1);
-    let cleaned = Report::Cleaned { job: JobId(2), generation: Generation(6) };
+    let cleaned = Report::Cleaned {
+        job: JobId(2),
+        generation: Generation(6),
+    };
     assert_eq!(journal.report(cleaned).unwrap(), 2);
     journal
 }
@@ -36,7 +55,14 @@ fn what_was_written_is_found_again() {
     assert_eq!(last.reports().keys().copied().collect::<Vec<_>>(), [2]);
     assert_eq!(last.report(ended(1)).unwrap(), 3, "numbers go on");
     last.acked(3).unwrap();
-    assert_eq!(Journal::open(dir.path(), "boot-a").unwrap().report(ended(1)).unwrap(), 4, "also when none is left");
+    assert_eq!(
+        Journal::open(dir.path(), "boot-a")
+            .unwrap()
+            .report(ended(1))
+            .unwrap(),
+        4,
+        "also when none is left"
+    );
 }
 
 #[test]
@@ -47,7 +73,13 @@ fn a_reboot_ends_jobs_but_not_reports() {
     assert!(after.jobs().is_empty());
     assert_eq!(after.lost(), [(JobId(1), Generation(5))]);
     assert_eq!(after.reports().len(), 2);
-    assert!(Journal::open(dir.path(), "boot-b").unwrap().lost().is_empty(), "only once");
+    assert!(
+        Journal::open(dir.path(), "boot-b")
+            .unwrap()
+            .lost()
+            .is_empty(),
+        "only once"
+    );
 }
 
 #[test]
@@ -69,9 +101,16 @@ fn a_tail_cut_at_any_byte_never_stops_the_start() {
     let at = whole.len() - 3;
     flipped[at] ^= 1;
     std::fs::write(dir.path().join("journal"), &flipped).unwrap();
-    assert_eq!(Journal::open(dir.path(), "boot-a").unwrap().reports().len(), 1, "the damaged record is dropped");
+    assert_eq!(
+        Journal::open(dir.path(), "boot-a").unwrap().reports().len(),
+        1,
+        "the damaged record is dropped"
+    );
     std::fs::write(dir.path().join("journal"), "something else entirely").unwrap();
-    assert!(matches!(Journal::open(dir.path(), "boot-a"), Err(Error::Foreign { .. })));
+    assert!(matches!(
+        Journal::open(dir.path(), "boot-a"),
+        Err(Error::Foreign { .. })
+    ));
 }
 
 #[test]

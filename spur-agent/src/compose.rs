@@ -1,0 +1,311 @@
+//! From orders to what a supervisor is told. Pure.
+
+use crate::launch::{Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch};
+use serde_bytes::ByteBuf;
+use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
+use spur_core::id::StepId;
+use spur_core::resources::{Gpu, IdSet};
+use spur_core::slurm::environ;
+use spur_proto::wire::{Open, open};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// What brings the command.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A batch script from the controller.
+    Batch(&'a BatchOrder),
+    /// A client (`srun`).
+    Client(&'a Open),
+}
+
+/// What a step needs to know of its node.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// The node's name.
+    pub node: &'a str,
+    /// The step's cgroup.
+    pub cgroup: PathBuf,
+    /// The canary; `None` only where the operator requires no fence.
+    pub canary: Option<PathBuf>,
+    /// GPUs of the node.
+    pub gpus: &'a [Gpu],
+    /// The kernel's numbers of the node's CPUs; empty when CPUs are declared.
+    pub host_cpus: &'a [u32],
+    /// Seconds between TERM and KILL.
+    pub kill_wait: u64,
+}
+
+/// Everything that the supervisor of this step is told.
+pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<'_>) -> StepLaunch {
+    let (base, umask, rlimits): (Vec<&[u8]>, u32, Vec<Rlimit>) = match source {
+        Source::Batch(BatchOrder { payload, .. }) => (
+            payload.env.iter().map(String::as_bytes).collect(),
+            payload.umask,
+            payload
+                .rlimits
+                .iter()
+                .map(|(resource, soft)| Rlimit {
+                    resource: *resource,
+                    soft: *soft,
+                })
+                .collect(),
+        ),
+        Source::Client(open) => (
+            open.env.iter().map(Vec::as_slice).collect(),
+            open.umask,
+            open.rlimits
+                .iter()
+                .map(|limit| Rlimit {
+                    resource: limit.resource,
+                    soft: limit.soft,
+                })
+                .collect(),
+        ),
+    };
+    let (script, argv) = match source {
+        Source::Batch(order) => {
+            let args = order
+                .payload
+                .args
+                .iter()
+                .map(|arg| ByteBuf::from(arg.as_bytes()))
+                .collect();
+            (Some(ByteBuf::from(order.payload.script.as_slice())), args)
+        }
+        Source::Client(open) => (
+            None,
+            open.argv
+                .iter()
+                .map(|arg| ByteBuf::from(arg.as_slice()))
+                .collect::<Vec<_>>(),
+        ),
+    };
+    let (env, tasks) = tasks(job, step, &base, &argv, place);
+    StepLaunch {
+        step: StepId {
+            job: job.job,
+            step: step.step,
+        },
+        node: place.node.to_owned(),
+        node_index: step.index,
+        cgroup: place.cgroup.clone(),
+        canary: place.canary.clone(),
+        owner: job.owner.clone(),
+        umask: umask & 0o777,
+        rlimits,
+        work_dir: work_dir(job, source),
+        stdio: stdio(source),
+        script,
+        env,
+        tasks,
+        kill_on_bad_exit: matches!(source, Source::Client(open) if open.kill_on_bad_exit),
+        kill_wait: u32::try_from(place.kill_wait).unwrap_or(u32::MAX),
+        client_early: ByteBuf::new(),
+    }
+}
+
+/// The environment that all tasks share, and each task with what differs from it.
+fn tasks(
+    job: &JobOrder,
+    step: &StepOrder,
+    base: &[&[u8]],
+    argv: &[ByteBuf],
+    place: &Place<'_>,
+) -> (Vec<ByteBuf>, Vec<TaskLaunch>) {
+    let env_of = |local: u32| {
+        environ::task(
+            &environ::Task {
+                job,
+                step,
+                local,
+                pid: None,
+                gpus: place.gpus,
+            },
+            base,
+        )
+    };
+    let shared = env_of(0);
+    let cpus = host_cpus(&step.share.cpus, place.host_cpus);
+    let tasks = (0u32..).zip(&step.task_ids).map(|(local, id)| {
+        let own = if local == 0 {
+            Vec::new()
+        } else {
+            env_of(local)
+        };
+        let differs = own
+            .into_iter()
+            .filter(|entry| shared.binary_search(entry).is_err());
+        TaskLaunch {
+            id: *id,
+            argv: argv.to_vec(),
+            env: differs.map(ByteBuf::from).collect(),
+            cpus: cpus.clone(),
+        }
+    });
+    let tasks = tasks.collect();
+    (shared.into_iter().map(ByteBuf::from).collect(), tasks)
+}
+
+/// The kernel's numbers for CPUs of the inventory; empty when CPUs are declared.
+pub fn host_cpus(cpus: &IdSet, host: &[u32]) -> Vec<u32> {
+    let mut list: Vec<u32> = cpus
+        .iter()
+        .filter_map(|cpu| host.get(cpu as usize).copied())
+        .collect();
+    list.sort_unstable();
+    list
+}
+
+fn work_dir(job: &JobOrder, source: Source<'_>) -> PathBuf {
+    match source {
+        Source::Client(open) if !open.work_dir.is_empty() => {
+            OsString::from_vec(open.work_dir.clone()).into()
+        }
+        Source::Client(_) | Source::Batch(_) => PathBuf::from(&job.work_dir),
+    }
+}
+
+fn stdio(source: Source<'_>) -> Stdio {
+    match source {
+        Source::Batch(order) => {
+            let file = |name: &str| Output::File {
+                path: literal(name),
+                append: order.append,
+            };
+            let stdin = if order.stdin.is_empty() {
+                Input::Null
+            } else {
+                Input::File(literal(&order.stdin))
+            };
+            Stdio {
+                stdin,
+                stdout: file(&order.stdout),
+                stderr: file(&order.stderr),
+            }
+        }
+        Source::Client(open) => {
+            let output = |path: &[u8]| match path {
+                [] => Output::Stream,
+                path => Output::File {
+                    path: ByteBuf::from(path),
+                    append: open.append,
+                },
+            };
+            let stdin = match (open.stdin_path.as_slice(), open.stdin_to) {
+                ([], None | Some(open::StdinTo::StdinAll(_))) => Input::Stream(StdinTo::All),
+                ([], Some(open::StdinTo::StdinTask(task))) => Input::Stream(StdinTo::Task(task)),
+                ([], Some(open::StdinTo::StdinNone(_))) => Input::Null,
+                (path, _) => Input::File(ByteBuf::from(path)),
+            };
+            Stdio {
+                stdin,
+                stdout: output(&open.stdout_path),
+                stderr: output(&open.stderr_path),
+            }
+        }
+    }
+}
+
+/// A file name whose symbols are replaced already: the supervisor takes a backslash as the word to leave names alone.
+fn literal(name: &str) -> ByteBuf {
+    let plain = !name.contains(['%', '\\']);
+    ByteBuf::from(if plain {
+        name.as_bytes().to_vec()
+    } else {
+        format!("\\{}", name.replace('\\', "\\\\")).into_bytes()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{job_order, step_order};
+    use spur_core::id::StepKind;
+    use spur_core::job::spec::Payload;
+    use spur_core::slurm::filename;
+
+    fn place() -> Place<'static> {
+        Place {
+            node: "n1",
+            cgroup: "/cg".into(),
+            canary: None,
+            gpus: &[],
+            host_cpus: &[4, 6, 8],
+            kill_wait: 30,
+        }
+    }
+
+    #[test]
+    fn a_batch_script_gets_its_files_as_named() {
+        let job = job_order(7, 1, &[]);
+        let order = BatchOrder {
+            payload: Payload {
+                script: b"#!/bin/sh\n".to_vec(),
+                args: vec!["a".into()],
+                env: vec!["A=1".into()],
+                umask: 0o22,
+                rlimits: vec![(7, 64)],
+            },
+            stdin: String::new(),
+            stdout: "/o/50%j\\x".into(),
+            stderr: "/o/e".into(),
+            append: true,
+        };
+        let launch = step(
+            &job,
+            &step_order(&job, StepKind::Batch),
+            Source::Batch(&order),
+            &place(),
+        );
+        assert_eq!(launch.stdio.stdin, Input::Null);
+        let Output::File { path, append: true } = &launch.stdio.stdout else {
+            panic!("{:?}", launch.stdio)
+        };
+        let names = filename::Names {
+            job: 7,
+            array: None,
+            step: StepKind::Batch,
+            task: 0,
+            node: 0,
+            host: "n1",
+            name: "j",
+            user: "u",
+        };
+        assert_eq!(
+            filename::expand(std::str::from_utf8(path).unwrap(), &names),
+            "/o/50%j\\x",
+            "not expanded twice"
+        );
+        assert_eq!(launch.tasks[0].argv, [ByteBuf::from(*b"a")]);
+        assert_eq!(launch.tasks[0].cpus, [4]);
+        assert!(
+            launch.env.contains(&ByteBuf::from(*b"A=1"))
+                && launch.env.contains(&ByteBuf::from(*b"SLURM_JOB_ID=7"))
+        );
+    }
+
+    #[test]
+    fn tasks_carry_only_what_is_their_own() {
+        let job = job_order(7, 1, &[]);
+        let mut order = step_order(&job, StepKind::Numbered(0));
+        (order.task_ids, order.tasks, order.nodes[0].1) = (vec![4, 5], 2, 2);
+        let open = Open {
+            argv: vec![b"hostname".to_vec()],
+            work_dir: b"/w".to_vec(),
+            ..Open::default()
+        };
+        let launch = step(&job, &order, Source::Client(&open), &place());
+        assert_eq!(launch.work_dir, PathBuf::from("/w"));
+        assert_eq!(launch.stdio.stdout, Output::Stream);
+        assert!(launch.env.contains(&ByteBuf::from(*b"SLURM_PROCID=4")));
+        let own: Vec<&[u8]> = launch.tasks[1]
+            .env
+            .iter()
+            .map(|entry| entry.as_slice())
+            .collect();
+        assert_eq!(own, [b"SLURM_LOCALID=1".as_slice(), b"SLURM_PROCID=5"]);
+        assert_eq!((launch.tasks[1].id, launch.tasks[0].env.len()), (5, 0));
+    }
+}
