@@ -13,3 +13,6 @@ pub mod idset;
 pub mod signal;
 pub mod size;
 pub mod timespec;
+
+#[cfg(test)]
+mod tests;

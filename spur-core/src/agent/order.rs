@@ -116,7 +116,10 @@ pub struct BatchOrder {
 }
 
 /// Controller to agent.
-#[expect(clippy::large_enum_variant, reason = "messages are few, short-lived, and mostly of the large kind")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "messages are few, short-lived, and mostly of the large kind"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// First message: who you are here, and everything that you should have. Whatever else you have must go.
@@ -194,7 +197,10 @@ pub enum Report {
 }
 
 /// Agent to controller.
-#[expect(clippy::large_enum_variant, reason = "messages are few, short-lived, and mostly of the large kind")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "messages are few, short-lived, and mostly of the large kind"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
     /// First message.

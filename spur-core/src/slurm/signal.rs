@@ -85,6 +85,15 @@ pub fn shell_code(status: ExitStatus) -> u8 {
     }
 }
 
+/// What `srun` exits with: the highest code of its tasks.
+pub fn srun_code(statuses: impl IntoIterator<Item = ExitStatus>) -> u8 {
+    statuses
+        .into_iter()
+        .map(shell_code)
+        .max()
+        .unwrap_or_default()
+}
+
 /// `CODE:SIGNAL`, as views show it.
 pub fn pair(status: ExitStatus) -> String {
     format!("{}:{}", status.code, status.signal)
@@ -211,6 +220,14 @@ mod tests {
                 (code, pair_text, words)
             );
         }
+    }
+
+    #[test]
+    fn srun_exits_with_the_highest_code() {
+        assert_eq!(srun_code([]), 0);
+        assert_eq!(srun_code([exited(0), exited(3), exited(1)]), 3);
+        assert_eq!(srun_code([exited(3), killed(9), exited(200)]), 200);
+        assert_eq!(srun_code([exited(3), killed(15)]), 143);
     }
 
     #[test]
