@@ -117,7 +117,10 @@ fn fence(report: &mut Report) -> Result<()> {
         "fence_bench",
     ]);
     let mut lines = Vec::new();
-    if !sh::listen(&mut command, |line| lines.push(format!("  {line}")))? {
+    if !sh::listen(&mut command, |line| {
+        lines.push(format!("  {line}"));
+        true
+    })? {
         bail!("the fence's benchmark failed");
     }
     report.text += &lines.join("\n");

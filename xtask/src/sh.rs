@@ -68,8 +68,9 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command whose output (both streams) passes through while `seen` gets each line. Returns whether it succeeded.
-pub(crate) fn listen(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<bool> {
+/// Runs a command and gives `seen` each line of its output (both streams), which is shown if that says so. Returns whether the
+/// command succeeded.
+pub(crate) fn listen(command: &mut Command, mut seen: impl FnMut(&str) -> bool) -> Result<bool> {
     announce(command);
     let (reader, writer) = std::io::pipe().context("making a pipe")?;
     command
@@ -89,8 +90,9 @@ pub(crate) fn listen(command: &mut Command, mut seen: impl FnMut(&str)) -> Resul
         > 0
     {
         let text = String::from_utf8_lossy(&bytes);
-        print!("{text}");
-        seen(text.trim_end());
+        if seen(text.trim_end()) {
+            print!("{text}");
+        }
         bytes.clear();
     }
     Ok(child.wait().context("waiting for a program")?.success())

@@ -1,10 +1,11 @@
 //! `cargo xtask test`: every test that this machine can run, then what it could not and why, then one line of numbers.
 
+mod listen;
 mod tally;
 
 use crate::{setup, sh, tidy, vm};
-use anyhow::{Context, Result, bail};
-use std::path::Path;
+use anyhow::{Result, bail};
+use listen::Listener;
 use std::process::Command;
 use tally::Tally;
 
@@ -14,29 +15,19 @@ const KERNEL: &str = "6.1";
 /// Seconds for one boot with all guest tests, on slow machines too.
 const VM_LIMIT: u64 = 900;
 
-/// Where tests note what they could not check here: one line each, `test: why`.
-const SKIPS: &str = "SPUR_TEST_SKIPS";
-
 /// Runs everything; an error if anything failed.
 pub(crate) fn run(no_vm: bool) -> Result<()> {
     setup::for_build()?;
-    let notes = tempfile::NamedTempFile::new().context("making a file for skipped tests")?;
     let mut tally = Tally::default();
 
     // Checked first and for itself: it needs no other build, and a breach should be the first thing seen.
     tally.step("tidy", tidy::run());
     let plain = ["--workspace", "--exclude", "vm-tests"];
-    cargo_tests(&plain, &[], notes.path(), &mut tally)?;
-    cargo_tests(
-        &["-p", "vm-tests", "--lib", "--bins"],
-        &[],
-        notes.path(),
-        &mut tally,
-    )?;
-    cluster(notes.path(), &mut tally)?;
+    cargo_tests(&plain, &[], &mut tally)?;
+    cargo_tests(&["-p", "vm-tests", "--lib", "--bins"], &[], &mut tally)?;
+    cluster(&mut tally)?;
     machine(no_vm, &mut tally)?;
 
-    tally.read_skips(&std::fs::read_to_string(notes.path()).context("reading skipped tests")?);
     println!("\n{tally}");
     if tally.failed > 0 {
         bail!("{} failed", tally.failed);
@@ -45,8 +36,13 @@ pub(crate) fn run(no_vm: bool) -> Result<()> {
 }
 
 /// Tests of crates: with nextest where it is installed, as cargo does it otherwise.
-fn cargo_tests(what: &[&str], tail: &[&str], notes: &Path, tally: &mut Tally) -> Result<()> {
+fn cargo_tests(what: &[&str], tail: &[&str], tally: &mut Tally) -> Result<()> {
     let nextest = sh::has("cargo-nextest");
+    let tail = if nextest {
+        tail.to_vec()
+    } else {
+        libtest(tail)
+    };
     let mut command = if nextest {
         sh::cargo(&[
             "nextest",
@@ -59,20 +55,30 @@ fn cargo_tests(what: &[&str], tail: &[&str], notes: &Path, tally: &mut Tally) ->
     } else {
         sh::cargo(&["test", "--locked", "--no-fail-fast"])
     };
-    command.args(what).args(tail).env(SKIPS, notes);
-    // Quiet about what went well: the list would be longer than anyone reads.
+    command.args(what).args(tail);
+    // Everything is read, for what went well may have been skipped; what is shown is what went wrong.
     command
-        .env("NEXTEST_STATUS_LEVEL", "fail")
+        .env("NEXTEST_STATUS_LEVEL", "pass")
         .env("NEXTEST_FINAL_STATUS_LEVEL", "fail");
-    command.env("NEXTEST_HIDE_PROGRESS_BAR", "1");
+    command
+        .env("NEXTEST_SUCCESS_OUTPUT", "immediate")
+        .env("NEXTEST_HIDE_PROGRESS_BAR", "1");
+    let mut listener = Listener::default();
     let before = tally.failed;
-    let ok = sh::listen(&mut command, |line| tally.read_line(line))?;
+    let ok = sh::listen(&mut command, |line| listener.read(line, tally))?;
     tally.settle(&what.join(" "), ok, before);
     Ok(())
 }
 
+/// Arguments for cargo's own test programs: they tell what passing tests wrote.
+fn libtest<'a>(tail: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["--", "--show-output"];
+    args.extend(tail.iter().filter(|arg| **arg != "--"));
+    args
+}
+
 /// Tests that run a whole cluster on this machine: as root, one at a time, for they share the kernel.
-fn cluster(notes: &Path, tally: &mut Tally) -> Result<()> {
+fn cluster(tally: &mut Tally) -> Result<()> {
     if !sh::is_root() {
         tally.skip("cluster tests: they fence and limit processes, which takes root");
         return Ok(());
@@ -86,7 +92,7 @@ fn cluster(notes: &Path, tally: &mut Tally) -> Result<()> {
     } else {
         ["--", "--test-threads=1"]
     };
-    cargo_tests(&["-p", "vm-tests", "--test", "cluster"], &one, notes, tally)
+    cargo_tests(&["-p", "vm-tests", "--test", "cluster"], &one, tally)
 }
 
 /// Tests on a real kernel with a real render node.

@@ -75,6 +75,9 @@ pub(crate) fn boot(kernel: &str, limit: u64, command: &[String]) -> Result<Outco
         vm.arg("--").args(command);
     }
     let mut lines = Vec::new();
-    let ok = sh::listen(&mut vm, |line| lines.push(line.to_owned()))?;
+    let ok = sh::listen(&mut vm, |line| {
+        lines.push(line.to_owned());
+        true
+    })?;
     Ok(Outcome { ok, lines })
 }

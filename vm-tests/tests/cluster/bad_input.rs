@@ -104,7 +104,7 @@ const SCRIPTS: &[(&str, &str, i32)] = &[
 
 #[test]
 fn bad_input_gets_the_message_and_leaves_no_job() {
-    if !possible("bad_input_gets_the_message_and_leaves_no_job") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);
@@ -135,7 +135,7 @@ fn bad_input_gets_the_message_and_leaves_no_job() {
 
 #[test]
 fn a_dead_controller_is_said_to_be_dead() {
-    if !possible("a_dead_controller_is_said_to_be_dead") {
+    if !possible() {
         return;
     }
     let mut cluster = Cluster::up(1, 1);

@@ -8,7 +8,7 @@ use vm_tests::{host, probe, wait};
 
 #[test]
 fn a_broken_fence_starts_no_job_and_says_why() {
-    if !possible("a_broken_fence_starts_no_job_and_says_why") {
+    if !possible() {
         return;
     }
     let mut cluster = Cluster::up(1, 2);

@@ -10,7 +10,7 @@ use vm_tests::{procs, wait};
 
 #[test]
 fn a_killed_agent_lets_nothing_through_and_loses_nothing() {
-    if !possible("a_killed_agent_lets_nothing_through_and_loses_nothing") {
+    if !possible() {
         return;
     }
     let mut cluster = Cluster::up(1, 8);
@@ -67,7 +67,7 @@ fn a_killed_agent_lets_nothing_through_and_loses_nothing() {
 
 #[test]
 fn a_step_of_srun_lives_through_its_agent() {
-    if !possible("a_step_of_srun_lives_through_its_agent") {
+    if !possible() {
         return;
     }
     let mut cluster = Cluster::up(1, 1);
@@ -96,7 +96,7 @@ const EACH: u32 = 250;
 
 #[test]
 fn a_killed_controller_keeps_every_acknowledged_job() {
-    if !possible("a_killed_controller_keeps_every_acknowledged_job") {
+    if !possible() {
         return;
     }
     let mut cluster = Cluster::up(1, 2);

@@ -79,7 +79,7 @@ fn numbers(paths: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<u32> {
 
 #[test]
 fn a_job_reaches_its_own_gpus_in_every_way_and_no_other_in_any() {
-    if !possible("a_job_reaches_its_own_gpus_in_every_way_and_no_other_in_any") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(4, 8);
@@ -106,7 +106,7 @@ fn a_job_reaches_its_own_gpus_in_every_way_and_no_other_in_any() {
 
 #[test]
 fn a_job_without_gres_reaches_none() {
-    if !possible("a_job_without_gres_reaches_none") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);
@@ -127,7 +127,7 @@ fn a_job_without_gres_reaches_none() {
 
 #[test]
 fn a_batch_script_is_fenced_and_its_steps_narrower() {
-    if !possible("a_batch_script_is_fenced_and_its_steps_narrower") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);
@@ -151,7 +151,7 @@ fn a_batch_script_is_fenced_and_its_steps_narrower() {
 
 #[test]
 fn two_jobs_at_once_never_share_a_gpu() {
-    if !possible("two_jobs_at_once_never_share_a_gpu") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);

@@ -12,7 +12,7 @@ const TASKS: u32 = 50;
 
 #[test]
 fn the_first_act_is_refused_ten_thousand_times() {
-    if !possible("the_first_act_is_refused_ten_thousand_times") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);

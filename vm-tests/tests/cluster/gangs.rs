@@ -9,7 +9,7 @@ use vm_tests::wait;
 
 #[test]
 fn a_gang_runs_on_all_its_nodes() {
-    if !possible("a_gang_runs_on_all_its_nodes") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(4, 8);
@@ -39,7 +39,7 @@ fn a_gang_runs_on_all_its_nodes() {
 
 #[test]
 fn a_gang_that_does_not_fit_waits_and_blocks_nothing_that_fits() {
-    if !possible("a_gang_that_does_not_fit_waits_and_blocks_nothing_that_fits") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(4, 8);

@@ -8,7 +8,7 @@ use vm_tests::{procs, wait};
 
 #[test]
 fn what_ignores_signals_is_gone_before_its_gpu_is_granted_again() {
-    if !possible("what_ignores_signals_is_gone_before_its_gpu_is_granted_again") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 1);

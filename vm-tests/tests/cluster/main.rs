@@ -14,12 +14,12 @@ mod teardown;
 
 use vm_tests::host;
 
-/// Whether a cluster can be made here; notes the reason for the list of skipped tests if not.
-fn possible(test: &str) -> bool {
+/// Whether a cluster can be made here; says why if not.
+fn possible() -> bool {
     if !host::is_root() {
-        host::skip(test, "fencing takes root");
+        host::skip("fencing takes root");
     } else if host::cgroup2().is_none() {
-        host::skip(test, "no version 2 tree of control groups is mounted");
+        host::skip("no version 2 tree of control groups is mounted");
     } else {
         return true;
     }

@@ -7,7 +7,7 @@ use vm_tests::{procs, wait};
 
 #[test]
 fn a_refusal_is_shown_to_its_owner_and_to_operators_only() {
-    if !possible("a_refusal_is_shown_to_its_owner_and_to_operators_only") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);
@@ -46,7 +46,7 @@ const GROWTH: u64 = 32 * 1024;
 
 #[test]
 fn a_flood_of_refusals_costs_bounded_memory_and_loses_no_job() {
-    if !possible("a_flood_of_refusals_costs_bounded_memory_and_loses_no_job") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(1, 8);

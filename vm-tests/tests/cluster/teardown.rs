@@ -6,7 +6,7 @@ use vm_tests::user::NOBODY;
 
 #[test]
 fn nothing_is_left_after_everything_was_killed() {
-    if !possible("nothing_is_left_after_everything_was_killed") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(2, 8);
@@ -24,7 +24,7 @@ fn nothing_is_left_after_everything_was_killed() {
 
 #[test]
 fn nothing_is_left_with_everything_running() {
-    if !possible("nothing_is_left_with_everything_running") {
+    if !possible() {
         return;
     }
     let cluster = Cluster::up(2, 8);
@@ -36,7 +36,7 @@ fn nothing_is_left_with_everything_running() {
 
 #[test]
 fn a_cluster_that_cannot_start_says_why_and_leaves_nothing() {
-    if !possible("a_cluster_that_cannot_start_says_why_and_leaves_nothing") {
+    if !possible() {
         return;
     }
     // A folder that is in use already.

@@ -35,7 +35,10 @@ fn run(script: &Path, args: &[&str], report: &mut Report) -> Result<()> {
     let mut command = Command::new(script);
     command.arg(SUITE).args(args);
     let mut lines = Vec::new();
-    let ok = sh::listen(&mut command, |line| lines.push(line.to_owned()))?;
+    let ok = sh::listen(&mut command, |line| {
+        lines.push(line.to_owned());
+        true
+    })?;
     // Figures are tab-separated lines; the rest is how they came about.
     for line in lines.iter().filter(|line| line.contains('\t')) {
         report.text += &format!("  {line}\n");
