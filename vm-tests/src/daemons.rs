@@ -20,6 +20,11 @@ pub struct Daemons {
 impl Daemons {
     /// Starts both and waits until the node is idle. `declare` is the agent's `[declare]` table, or empty.
     pub fn start(declare: &str) -> Self {
+        Self::start_prepared(declare, |_| {})
+    }
+
+    /// As [`Self::start`], after `prepare` has been given the folder; the controller keeps its log below `ctl`.
+    pub fn start_prepared(declare: &str, prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("spur-hand-")
             .tempdir()
@@ -27,6 +32,7 @@ impl Daemons {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))
             .expect("users may enter");
         configure(dir.path(), declare);
+        prepare(dir.path());
         let controller = spawn(dir.path(), "spurctld");
         let agent = spawn(dir.path(), "spurd");
         let daemons = Self {
@@ -156,10 +162,41 @@ impl Drop for Daemons {
             child.kill().ok();
             child.wait().ok();
         }
-        for process in procs::mentioning(&self.dir.path().to_string_lossy()) {
+        let dir = self.dir.path().to_string_lossy().into_owned();
+        for process in procs::mentioning(&dir) {
             process.kill();
         }
+        for mount in host::mounts()
+            .iter()
+            .rev()
+            .filter(|mount| mount.at.starts_with(&dir))
+        {
+            rustix::mount::unmount(mount.at.as_str(), rustix::mount::UnmountFlags::DETACH).ok();
+        }
+        if let Some(root) = host::cgroup2() {
+            remove_cgroups(&root.join(cgroup()));
+        }
     }
+}
+
+/// The agent's folder in the tree of control groups.
+fn cgroup() -> String {
+    format!("spur-hand-{}", std::process::id())
+}
+
+/// Ends whatever is left in a cgroup and those below, and removes them.
+fn remove_cgroups(dir: &Path) {
+    // Kernels before 5.14 have no such file; what is left there mentions the folder and was killed above.
+    fs::write(dir.join("cgroup.kill"), "1").ok();
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    for below in entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+    {
+        remove_cgroups(&below);
+    }
+    let gone = || fs::remove_dir(dir).is_ok() || !dir.exists();
+    wait::until_true(&format!("{} can be removed", dir.display()), SOON, gone);
 }
 
 /// Where the commands are, and a shell's tools.
@@ -168,7 +205,7 @@ fn path() -> String {
 }
 
 fn configure(dir: &Path, declare: &str) {
-    let at = dir.display();
+    let (at, cgroup) = (dir.display(), cgroup());
     let controller = format!(
         "cluster = \"hand\"\nstate_dir = \"{at}/ctl\"\nclient_socket = \"{at}/ctl.sock\"\n\
          agent_socket = \"{at}/agents.sock\"\ntoken_file = \"{at}/token\"\noperators = []\n\
@@ -176,7 +213,7 @@ fn configure(dir: &Path, declare: &str) {
     );
     let agent = format!(
         "cluster = \"hand\"\nnode = \"n1\"\nstate_dir = \"{at}/agent\"\nsocket = \"{at}/agent.sock\"\n\
-         controller = \"unix:{at}/agents.sock\"\ntoken_file = \"{at}/token\"\ncgroup = \"spur-hand\"\n\
+         controller = \"unix:{at}/agents.sock\"\ntoken_file = \"{at}/token\"\ncgroup = \"{cgroup}\"\nbpffs = \"{at}/bpf\"\n\
          pins = \"spur-hand\"\nkill_wait = 2\nrequire = \"fence\"\n{declare}"
     );
     for folder in ["ctl", "agent"] {

@@ -6,6 +6,7 @@ mod canary;
 mod daemons;
 mod fence;
 mod first_act;
+mod full_disk;
 mod gangs;
 mod leftovers;
 mod log_tail;
