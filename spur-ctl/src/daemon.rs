@@ -1,0 +1,182 @@
+//! `spurctld`: from a configuration file to a running controller, and to a clean stop.
+
+use crate::config::{self, Config};
+use crate::driver::{self, Input, Parts};
+use crate::error::DaemonError;
+use crate::front::auth::Users;
+use crate::front::grpc::Front;
+use crate::front::socket::{self, Bound};
+use crate::links::Links;
+use crate::service::Service;
+use crate::store::sqlite::Sqlite;
+use clap::Parser;
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+
+/// Threads that serve connections. The writer has its own.
+const WORKERS: usize = 2;
+/// How long answers may take to leave after the writer has stopped.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Most calls at once on one connection.
+const STREAMS_MAX: u32 = 1024;
+/// Bytes in flight on one connection: a long list goes out in few pieces.
+const WINDOW: u32 = 4 << 20;
+
+/// The controller of a spur cluster.
+#[derive(Debug, Parser)]
+#[command(name = "spurctld", version)]
+struct Args {
+    /// Configuration file.
+    #[arg(short = 'f', long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
+    config: PathBuf,
+}
+
+/// Runs the daemon with its arguments (without the program's name).
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = std::iter::once(OsString::from("spurctld")).chain(args);
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(e) => {
+            let code = u8::try_from(e.exit_code()).unwrap_or(2);
+            e.print().ok();
+            return ExitCode::from(code);
+        }
+    };
+    log();
+    match run(&args.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs to standard error; `SPUR_LOG` chooses what, as `info` or `spur_ctl=debug`.
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SPUR_LOG");
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).try_init().ok();
+}
+
+/// Runs a controller until it is told to stop.
+pub fn run(path: &Path) -> Result<(), DaemonError> {
+    let config = Config::read(path)?;
+    let token: Arc<[u8]> = config.token()?.into();
+    let _lock = lock(&config.state_dir)?;
+    raise_file_limit();
+    let store = Sqlite::open(&config.state_dir.join("spur.db"))?;
+    let parts = driver::start(Box::new(store), &config, Arc::clone(&token))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .map_err(|cause| DaemonError::System { what: "start the runtime", cause })?;
+    let served = runtime.block_on(serve(&config, token, parts));
+    runtime.shutdown_timeout(FAREWELL);
+    served
+}
+
+/// Makes the state folder, private, and makes sure that no other controller lives on it. The lock goes with the process.
+fn lock(dir: &Path) -> Result<File, DaemonError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let unusable = |cause| DaemonError::StateDir { path: dir.to_owned(), cause };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(unusable)?;
+    let lock = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(unusable)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DaemonError::Locked(dir.to_owned())),
+        Err(TryLockError::Error(cause)) => Err(unusable(cause)),
+    }
+}
+
+/// Each agent and each waiting client is a descriptor: take as many as the system gives.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(e) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot raise the limit of open files: {e}");
+    }
+}
+
+async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), DaemonError> {
+    let Parts { inbox, readers, denials, mut stopped, thread } = parts;
+    let shutdown = Arc::new(Notify::new());
+    let users = Users::new(config.operators.clone());
+    let links = Links::new(inbox.clone(), Arc::clone(&denials), token, config.node_timeout);
+    let service = Service::new(inbox.clone(), readers, denials, users, Arc::clone(&shutdown));
+    let clients = socket::bind(&config.client_socket, 0o666).await?;
+    let agents = socket::bind(&config.agent_socket, 0o600).await?;
+    let (farewell, leave) = watch::channel(false);
+    let mut servers = tokio::task::JoinSet::new();
+    let front = Front::new(Arc::new(service)).server();
+    servers.spawn(server().add_service(front).serve_with_incoming_shutdown(incoming(clients), told(leave.clone())));
+    servers.spawn(server().add_service(links.server()).serve_with_incoming_shutdown(incoming(agents), told(leave)));
+    tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");
+
+    let ended = tokio::select! {
+        () = asked_to_stop(&shutdown) => None,
+        ended = &mut stopped => Some(ended),
+        Some(Ok(Err(failed))) = servers.join_next() => return Err(failed.into()),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            inbox.send(Input::Stop).await.ok();
+            stopped.await
+        }
+    };
+    // The writer has dropped every waiting call and stream; what was answered may still be on its way.
+    drop(farewell.send(true));
+    tokio::time::timeout(FAREWELL, async { while servers.join_next().await.is_some() {} }).await.ok();
+    drop(thread.join());
+    ended.unwrap_or_else(|_| Err("the writer panicked".to_owned())).map_err(DaemonError::Writer)
+}
+
+fn server() -> Server {
+    Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+}
+
+/// The listener's connections; its file goes with it.
+fn incoming(bound: Bound) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::UnixStream>> {
+    use tokio_stream::StreamExt;
+    let Bound { listener, file } = bound;
+    UnixListenerStream::new(listener).map(move |accepted| {
+        let _kept = &file;
+        accepted
+    })
+}
+
+async fn told(mut leave: watch::Receiver<bool>) {
+    leave.wait_for(|leave| *leave).await.map(drop).unwrap_or_default();
+}
+
+/// A signal, or an operator's request.
+async fn asked_to_stop(shutdown: &Notify) {
+    let (mut term, mut int) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(term), Ok(int)) => (term, int),
+        (Err(e), _) | (_, Err(e)) => {
+            tracing::warn!("cannot listen for signals: {e}");
+            return shutdown.notified().await;
+        }
+    };
+    tokio::select! {
+        _ = term.recv() => tracing::info!("SIGTERM"),
+        _ = int.recv() => tracing::info!("SIGINT"),
+        () = shutdown.notified() => {}
+    }
+}

@@ -1,0 +1,226 @@
+//! What reaches the writer.
+
+use spur_core::agent::order::{Report, ToAgent};
+use spur_core::api::{Caller, Refusal, Reply};
+use spur_core::denial::DenialCount;
+use spur_core::event::NodeHello;
+use spur_core::id::{JobId, NodeId, NodeName, StepKind};
+use spur_core::job::spec::{JobSpec, Payload};
+use spur_core::job::state::ExitStatus;
+use spur_core::job::step::StepSpec;
+use spur_core::node::{AdminState, FenceState};
+use spur_core::partition::PartitionState;
+use spur_core::time::TimeLimit;
+use tokio::sync::{mpsc, oneshot};
+
+/// What a call is answered with.
+pub type Answer = Result<Reply, Refusal>;
+
+/// The way to an agent: bounded; an agent that lets it fill up is cut off, and gets everything anew when it returns.
+pub type Outbound = mpsc::Sender<ToAgent>;
+
+/// One input of the writer.
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks.
+    Ask(Box<Ask>),
+    /// A client went away without waiting for its answer.
+    CallGone {
+        /// Number of the call.
+        call: u64,
+    },
+    /// An agent speaks.
+    Agent(AgentInput),
+    /// Finish this turn and stop.
+    Stop,
+}
+
+/// A command that the service has found to be allowed and within bounds.
+#[derive(Debug)]
+pub struct Ask {
+    /// Number of the call, unique while the controller runs.
+    pub call: u64,
+    /// Who asks.
+    pub caller: Caller,
+    /// What.
+    pub command: Command,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Answer>,
+}
+
+/// Commands that change something, or wait for something. Jobs in them are the caller's own, or the caller is an operator.
+#[derive(Debug)]
+pub enum Command {
+    /// See [`spur_core::api::Request::Submit`]; the owner is filled in.
+    Submit {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+        /// Script and environment.
+        payload: Option<Payload>,
+    },
+    /// See [`spur_core::api::Request::Run`].
+    Run {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+        /// Its step.
+        step: Box<StepSpec>,
+        /// Seconds to wait.
+        immediate: Option<u64>,
+    },
+    /// Wait for an allocation.
+    AwaitAllocation {
+        /// Which job.
+        job: JobId,
+    },
+    /// Wait for a job's end.
+    AwaitEnd {
+        /// Which job.
+        job: JobId,
+    },
+    /// Grant a step.
+    Step {
+        /// Which job.
+        job: JobId,
+        /// What is asked for.
+        step: Box<StepSpec>,
+    },
+    /// Give an allocation back.
+    Finish {
+        /// Which job.
+        job: JobId,
+        /// Status to record.
+        exit: ExitStatus,
+    },
+    /// End or signal jobs; each is answered for.
+    Cancel {
+        /// Which jobs; those that carry a refusal already are only passed through.
+        jobs: Vec<(JobId, Option<Refusal>)>,
+        /// Signal; `None` ends the job or step.
+        signal: Option<u8>,
+        /// With a signal: the batch shell only.
+        batch_only: bool,
+        /// Only this step.
+        step: Option<StepKind>,
+    },
+    /// Read a script.
+    Script {
+        /// Which job.
+        job: JobId,
+    },
+    /// Hold jobs.
+    Hold {
+        /// As in `Cancel`.
+        jobs: Vec<(JobId, Option<Refusal>)>,
+    },
+    /// Release jobs.
+    Release {
+        /// As in `Cancel`.
+        jobs: Vec<(JobId, Option<Refusal>)>,
+    },
+    /// Put a job back into the queue.
+    Requeue {
+        /// Which job.
+        job: JobId,
+    },
+    /// Change a job.
+    UpdateJob {
+        /// Which job.
+        job: JobId,
+        /// What.
+        change: JobChange,
+    },
+    /// Change nodes.
+    UpdateNode {
+        /// Which.
+        nodes: Vec<NodeName>,
+        /// Wanted state.
+        admin: Option<AdminState>,
+        /// Reason.
+        reason: Option<String>,
+    },
+    /// Change a partition.
+    UpdatePartition {
+        /// Which.
+        name: String,
+        /// New state.
+        state: PartitionState,
+    },
+}
+
+/// What [`Command::UpdateJob`] changes; `None` leaves a field alone.
+#[derive(Clone, Debug, Default)]
+pub struct JobChange {
+    /// Limit.
+    pub time_limit: Option<TimeLimit>,
+    /// Name.
+    pub name: Option<String>,
+    /// Comment.
+    pub comment: Option<String>,
+    /// Partition.
+    pub partition: Option<String>,
+    /// Priority.
+    pub priority: Option<u32>,
+}
+
+/// What an agent's stream brings.
+#[derive(Debug)]
+pub enum AgentInput {
+    /// It connected and showed the token.
+    Connected {
+        /// Number of the stream, unique while the controller runs.
+        session: u64,
+        /// What it says of its node.
+        hello: Box<NodeHello>,
+        /// The way back.
+        out: Outbound,
+        /// Told its id once that is durable, or why not.
+        admitted: oneshot::Sender<Result<NodeId, String>>,
+    },
+    /// It says something.
+    Said {
+        /// Which node.
+        node: NodeId,
+        /// On which stream.
+        session: u64,
+        /// What.
+        word: AgentWord,
+    },
+    /// The stream ended.
+    Gone {
+        /// Which node.
+        node: NodeId,
+        /// Which stream.
+        session: u64,
+    },
+}
+
+/// What an agent says after its greeting.
+#[derive(Debug)]
+pub enum AgentWord {
+    /// A numbered fact, acknowledged once durable.
+    Report {
+        /// Number.
+        number: u64,
+        /// The fact.
+        report: Report,
+    },
+    /// It lives; not logged.
+    Heartbeat {
+        /// Load times 100.
+        load_x100: u32,
+        /// Free MiB.
+        free_mib: u64,
+    },
+    /// Totals of refusals per job.
+    Denials {
+        /// Totals since each job started there.
+        counts: Vec<(JobId, DenialCount)>,
+    },
+    /// The fence changed.
+    Fence {
+        /// Condition.
+        state: FenceState,
+        /// Why.
+        note: String,
+    },
+}

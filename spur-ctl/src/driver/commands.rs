@@ -1,0 +1,278 @@
+//! Commands of clients, as events and answers. Whether the caller may is settled before they come here; whether the state
+//! allows it is settled here, since only the writer knows it.
+
+use super::ask::{Answer, Ask, Command, JobChange};
+use super::turn::Turn;
+use super::waits::{WaitKind, parts};
+use super::Writer;
+use spur_core::agent::order::ToAgent;
+use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
+use spur_core::event::Event;
+use spur_core::id::{JobId, NodeName, StepKind};
+use spur_core::job::Job;
+use spur_core::job::admit;
+use spur_core::job::spec::{JobKind, JobSpec, Payload};
+use spur_core::job::state::{JobState, Reason};
+use spur_core::node::AdminState;
+use spur_core::time::TimeLimit;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The number of `SIGKILL`.
+const SIGKILL: u8 = 9;
+
+fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+    Refusal { kind, text: text.into() }
+}
+
+impl Writer {
+    /// Takes one question: answers it in this turn, or lets it wait.
+    pub(super) fn ask(&mut self, turn: &mut Turn, ask: Ask) {
+        let (command, ask) = parts(ask);
+        let waits = matches!(command, Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. });
+        if waits && self.waits.is_full() {
+            let busy = refuse(RefusalKind::Busy, "too many calls wait already");
+            turn.answers.push((ask.2, Err(busy)));
+            return;
+        }
+        let caller = ask.1.clone();
+        let answer = match command {
+            Command::Run { spec, step, immediate } => match self.submit(turn, *spec, None) {
+                Ok(job) => {
+                    let deadline = immediate.map(|secs| Instant::now() + Duration::from_secs(secs.min(u64::from(u32::MAX))));
+                    self.wait(job, ask, WaitKind::Run { step, deadline });
+                    return;
+                }
+                Err(refusal) => Err(refusal),
+            },
+            Command::AwaitAllocation { job } => match self.state(job) {
+                Ok(JobState::Pending) => return self.wait(job, ask, WaitKind::Allocation),
+                Ok(JobState::Running) => {
+                    turn.notified.insert(job);
+                    return self.wait(job, ask, WaitKind::Allocation);
+                }
+                Ok(_) => Err(self.ended_early(job)),
+                Err(refusal) => Err(refusal),
+            },
+            Command::AwaitEnd { job } => match self.state(job) {
+                Ok(JobState::Pending | JobState::Running) => return self.wait(job, ask, WaitKind::End),
+                Ok(_) => self.ended(job),
+                Err(refusal) => Err(refusal),
+            },
+            other => self.command(turn, &caller, other),
+        };
+        turn.answers.push((ask.2, answer));
+    }
+
+    /// The commands that are answered at once.
+    fn command(&mut self, turn: &mut Turn, caller: &Caller, command: Command) -> Answer {
+        match command {
+            Command::Submit { spec, payload } => {
+                self.submit(turn, *spec, payload).map(|job| Reply::Submitted { job })
+            }
+            Command::Step { job, step } => match self.state(job)? {
+                JobState::Pending => Err(refuse(RefusalKind::JobPending, "")),
+                JobState::Running => self.grant_step(turn, job, &step, caller),
+                _ => Err(refuse(RefusalKind::AlreadyDone, "")),
+            },
+            Command::Finish { job, exit } => self.finish(turn, job, Event::Finished { job, exit }),
+            Command::Cancel { jobs, signal, batch_only, step } => {
+                let how = Signalling { signal, batch_only, step };
+                Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
+            }
+            Command::Script { job } => self.script(turn, job),
+            Command::Hold { jobs } => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
+            Command::Release { jobs } => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
+            Command::Requeue { job } => self.requeue(turn, job),
+            Command::UpdateJob { job, change } => self.update_job(turn, caller, job, change),
+            Command::UpdateNode { nodes, admin, reason } => {
+                self.update_nodes(turn, caller, &nodes, admin, reason.as_deref())
+            }
+            Command::UpdatePartition { name, state } => {
+                let update = Event::PartitionUpdated { name: name.clone(), state };
+                self.propose(turn, update).map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
+                Ok(Reply::Done)
+            }
+            Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. } => {
+                Err(refuse(RefusalKind::Invalid, "this call waits"))
+            }
+        }
+    }
+
+    fn job(&self, job: JobId) -> Result<&Job, Refusal> {
+        self.cluster.jobs.get(&job).ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))
+    }
+
+    fn state(&self, job: JobId) -> Result<JobState, Refusal> {
+        self.job(job).map(|job| job.state)
+    }
+
+    fn submit(&mut self, turn: &mut Turn, mut spec: JobSpec, payload: Option<Payload>) -> Result<JobId, Refusal> {
+        let admitted = admit::admit(&self.cluster, &mut spec, turn.at)?;
+        let numbers_used_up = || refuse(RefusalKind::Busy, "every job number was used");
+        let job = self.cluster.next_job_id().ok_or_else(numbers_used_up)?;
+        let submitted = Event::Submitted { job, spec: Arc::new(spec), priority: admitted.priority };
+        self.propose(turn, submitted).map_err(|why| refuse(RefusalKind::Invalid, why))?;
+        if let Some(payload) = payload {
+            turn.batch.payloads.push((job, payload.clone()));
+            turn.payloads.insert(job, payload);
+        }
+        if let Some(job) = self.cluster.jobs.get(&job).filter(|job| job.spec.kind == JobKind::Alloc) {
+            self.waits.leave(job);
+        }
+        Ok(job)
+    }
+
+    /// An end that only a job which has not ended can have.
+    fn finish(&mut self, turn: &mut Turn, job: JobId, event: Event) -> Answer {
+        if self.state(job)?.is_terminal() {
+            return Err(refuse(RefusalKind::AlreadyDone, ""));
+        }
+        self.propose(turn, event).map_err(|why| refuse(RefusalKind::AlreadyDone, why))?;
+        Ok(Reply::Done)
+    }
+
+    fn cancel(&mut self, turn: &mut Turn, caller: &Caller, id: JobId, how: Signalling) -> Result<(), Refusal> {
+        let job = self.job(id)?;
+        if job.state.is_terminal() {
+            return Err(refuse(RefusalKind::AlreadyDone, ""));
+        }
+        let whole = how.step.is_none() && !how.batch_only;
+        if whole && how.signal.is_none_or(|signal| signal == SIGKILL) {
+            let cancelled = Event::Cancelled { job: id, by: caller.uid };
+            return self.propose(turn, cancelled).map_err(|why| refuse(RefusalKind::AlreadyDone, why));
+        }
+        if job.state == JobState::Pending {
+            return Err(refuse(RefusalKind::JobPending, ""));
+        }
+        let step = if how.batch_only { Some(StepKind::Batch) } else { how.step };
+        if let Some(step) = step.filter(|step| !job.steps.contains_key(step)) {
+            return Err(refuse(RefusalKind::InvalidJobId, format!("{id}.{step}")));
+        }
+        let signal = how.signal.unwrap_or(SIGKILL);
+        for share in &job.allocation {
+            turn.direct.push((share.node, ToAgent::Signal { job: id, step, signal }));
+        }
+        Ok(())
+    }
+
+    fn script(&self, turn: &Turn, job: JobId) -> Answer {
+        if self.job(job)?.spec.kind != JobKind::Batch {
+            return Err(refuse(RefusalKind::Invalid, format!("job {job} has no batch script")));
+        }
+        if let Some(payload) = turn.payloads.get(&job) {
+            return Ok(Reply::Script(payload.script.clone()));
+        }
+        match self.store.payload(job) {
+            Ok(Some(payload)) => Ok(Reply::Script(payload.script)),
+            Ok(None) => Err(refuse(RefusalKind::Invalid, format!("the script of job {job} is not kept any more"))),
+            Err(e) => Err(refuse(RefusalKind::NotDurable, e.to_string())),
+        }
+    }
+
+    fn hold(&mut self, turn: &mut Turn, caller: &Caller, job: JobId) -> Result<(), Refusal> {
+        if self.state(job)? != JobState::Pending {
+            return Err(refuse(RefusalKind::JobNotPending, ""));
+        }
+        let held = Event::Held { job, by_admin: caller.operator };
+        self.propose(turn, held).map_err(|why| refuse(RefusalKind::JobNotPending, why))
+    }
+
+    fn release(&mut self, turn: &mut Turn, caller: &Caller, id: JobId) -> Result<(), Refusal> {
+        let job = self.job(id)?;
+        if job.state != JobState::Pending {
+            return Err(refuse(RefusalKind::JobNotPending, ""));
+        }
+        if job.reason == Reason::JobHeldAdmin && !caller.operator {
+            return Err(refuse(RefusalKind::AccessDenied, "held by an operator"));
+        }
+        if job.priority != 0 {
+            return Ok(());
+        }
+        self.propose(turn, Event::Released { job: id }).map_err(|why| refuse(RefusalKind::JobNotPending, why))
+    }
+
+    fn requeue(&mut self, turn: &mut Turn, id: JobId) -> Answer {
+        let job = self.job(id)?;
+        if job.spec.kind != JobKind::Batch {
+            return Err(refuse(RefusalKind::Invalid, "only batch jobs can be requeued"));
+        }
+        if job.state == JobState::Pending {
+            return Err(refuse(RefusalKind::JobPending, ""));
+        }
+        self.propose(turn, Event::Requeued { job: id }).map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
+        Ok(Reply::Done)
+    }
+
+    fn update_job(&mut self, turn: &mut Turn, caller: &Caller, id: JobId, change: JobChange) -> Answer {
+        let job = self.job(id)?;
+        if job.state.is_terminal() {
+            return Err(refuse(RefusalKind::JobFinished, ""));
+        }
+        let JobChange { time_limit, name, comment, partition, priority } = change;
+        if !caller.operator {
+            let longer = time_limit.is_some_and(|new| new > job.spec.time_limit.unwrap_or(TimeLimit::Unlimited));
+            if longer || priority.is_some() {
+                return Err(refuse(RefusalKind::AccessDenied, ""));
+            }
+        }
+        if let Some(name) = &partition {
+            if !self.cluster.partitions.iter().any(|known| &known.name == name) {
+                return Err(refuse(RefusalKind::InvalidPartition, name.clone()));
+            }
+            if job.state != JobState::Pending {
+                return Err(refuse(RefusalKind::JobNotPending, ""));
+            }
+        }
+        let updated = Event::JobUpdated { job: id, time_limit, name, comment, partition, priority };
+        self.propose(turn, updated).map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
+        Ok(Reply::Done)
+    }
+
+    /// All nodes or none.
+    fn update_nodes(
+        &mut self,
+        turn: &mut Turn,
+        caller: &Caller,
+        names: &[NodeName],
+        admin: Option<AdminState>,
+        reason: Option<&str>,
+    ) -> Answer {
+        let known = |name: &NodeName| {
+            let id = self.cluster.node_ids.get(name).copied();
+            id.ok_or_else(|| refuse(RefusalKind::InvalidNode, name.to_string()))
+        };
+        let ids = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        for id in ids {
+            let Some(node) = self.cluster.nodes.get(&id) else { continue };
+            let admin = admin.unwrap_or(node.admin);
+            let reason = match reason {
+                Some(reason) => reason.to_owned(),
+                None if admin == AdminState::Up => String::new(),
+                None => node.reason.clone(),
+            };
+            if admin != AdminState::Up && reason.is_empty() {
+                return Err(refuse(RefusalKind::Invalid, "a reason is needed to drain a node or take it down"));
+            }
+            self.propose_quietly(turn, Event::NodeUpdated { node: id, admin, reason, by: caller.uid });
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// How a job is told to end, or signalled.
+#[derive(Clone, Copy)]
+struct Signalling {
+    signal: Option<u8>,
+    batch_only: bool,
+    step: Option<StepKind>,
+}
+
+fn per_job(
+    jobs: Vec<(JobId, Option<Refusal>)>,
+    mut act: impl FnMut(JobId) -> Result<(), Refusal>,
+) -> Reply {
+    let outcome = |(job, refused): (JobId, Option<Refusal>)| (job, refused.or_else(|| act(job).err()));
+    Reply::PerJob(jobs.into_iter().map(outcome).collect())
+}

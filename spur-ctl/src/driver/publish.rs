@@ -1,0 +1,84 @@
+//! Rows for readers, after each turn.
+
+use super::Writer;
+use super::turn::Turn;
+use spur_core::api::Stats;
+use spur_core::id::{JobId, NodeId};
+use spur_core::view;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Writer {
+    /// Publishes what the turn touched.
+    pub(super) fn publish(&mut self, turn: &Turn) {
+        if turn.partitions_touched {
+            self.publish_all();
+            return;
+        }
+        for job in &turn.touched_jobs {
+            self.row_of_job(*job);
+        }
+        for node in &turn.touched_nodes {
+            self.row_of_node(*node);
+        }
+        self.finish_draft();
+    }
+
+    /// Publishes everything anew.
+    pub(super) fn publish_all(&mut self) {
+        self.publisher.draft.jobs.clear();
+        self.publisher.draft.nodes.clear();
+        self.publisher.draft.partitions = Arc::new(self.cluster.partitions.clone());
+        self.publisher.draft.cluster.clone_from(&self.cluster.name);
+        let jobs: Vec<JobId> = self.cluster.jobs.keys().copied().collect();
+        for job in jobs {
+            self.row_of_job(job);
+        }
+        let nodes: Vec<NodeId> = self.cluster.nodes.keys().copied().collect();
+        for node in nodes {
+            self.row_of_node(node);
+        }
+        self.finish_draft();
+    }
+
+    fn row_of_job(&mut self, job: JobId) {
+        match self.cluster.jobs.get(&job) {
+            Some(known) => self.publisher.draft.jobs.insert(job.0, view::job_view(&self.cluster, known)),
+            None => {
+                self.publisher.draft.jobs.remove(job.0);
+                self.denials.forget(job);
+            }
+        }
+    }
+
+    fn row_of_node(&mut self, id: NodeId) {
+        let Some(node) = self.cluster.nodes.get(&id) else { return };
+        let mut row = view::node_view(&self.cluster, node);
+        if let Some(pulse) = self.pulses.get(&id) {
+            row.node.load_x100 = pulse.load_x100;
+            row.node.free_mib = pulse.free_mib;
+            row.node.last_seen = row.node.last_seen.max(pulse.at);
+        }
+        self.publisher.draft.nodes.insert(id.0, row);
+    }
+
+    fn finish_draft(&mut self) {
+        let counters = &self.counters;
+        let (pending, running) = self.cluster.counts();
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.publisher.draft.stats = Stats {
+            started: counters.started,
+            log_entries: counters.entries,
+            log_batches: counters.batches,
+            passes: counters.passes,
+            last_pass_us: micros(counters.last_pass),
+            max_pass_us: micros(counters.max_pass),
+            jobs_started: counters.jobs_started,
+            pending: pending as u64,
+            running: running as u64,
+            ignored: counters.ignored,
+            rss_kib: 0,
+        };
+        self.publisher.publish();
+    }
+}

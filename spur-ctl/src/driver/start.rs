@@ -1,0 +1,93 @@
+//! From a store to a running writer.
+
+use super::agents::Links;
+use super::ask::Input;
+use super::pace::Pace;
+use super::waits::Waits;
+use super::{Counters, INBOX_MAX, SNAPSHOT_MIN, Writer, now};
+use crate::config::Config;
+use crate::denials::Denials;
+use crate::readers::{Publisher, Readers};
+use crate::store::{Batch, Store, StoreError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+
+/// What the rest of the controller needs of the writer.
+#[derive(Debug)]
+pub struct Parts {
+    /// The way to it.
+    pub inbox: mpsc::Sender<Input>,
+    /// What it publishes.
+    pub readers: Arc<Readers>,
+    /// Single refusals.
+    pub denials: Arc<Denials>,
+    /// Resolves when it has stopped; the error says why it could not go on.
+    pub stopped: oneshot::Receiver<Result<(), String>>,
+    /// Its thread.
+    pub thread: JoinHandle<()>,
+}
+
+/// Reads the state back, makes the configuration known, and starts the writer on a thread of its own.
+pub fn start(mut store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<Parts, StoreError> {
+    let (cluster, last_at) = store.load()?.replay();
+    store.retain_payloads(&cluster)?;
+    let (publisher, readers) = Publisher::new();
+    let denials = Arc::new(Denials::default());
+    let snapshot_at = SNAPSHOT_MIN.max(store.snapshot_bytes());
+    let mut writer = Writer {
+        cluster,
+        store,
+        store_failed: None,
+        broken: None,
+        snapshot_at,
+        last_at,
+        links: Links::default(),
+        waits: Waits::default(),
+        pace: Pace::new(),
+        pulses: BTreeMap::new(),
+        denial_totals: BTreeMap::new(),
+        denials_due: None,
+        denials: Arc::clone(&denials),
+        publisher,
+        key,
+        counters: Counters { started: now(), ..Counters::default() },
+        turn: 0,
+    };
+    writer.configure(config)?;
+    writer.suspect_links();
+    for job in writer.cluster.jobs.values() {
+        writer.waits.leave(job);
+    }
+    writer.publish_all();
+    let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+    let (stop, stopped) = oneshot::channel();
+    let thread = std::thread::Builder::new()
+        .name("writer".to_owned())
+        .spawn(move || drop(stop.send(run(writer, receiver))))
+        .map_err(|e| StoreError::Open { path: config.state_dir.clone(), cause: format!("start the writer: {e}") })?;
+    Ok(Parts { inbox, readers, denials, stopped, thread })
+}
+
+fn run(writer: Writer, inbox: mpsc::Receiver<Input>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| e.to_string())?;
+    runtime.block_on(writer.run(inbox))
+}
+
+impl Writer {
+    /// Logs the configuration if it differs from what the log says already.
+    fn configure(&mut self, config: &Config) -> Result<(), StoreError> {
+        let event = config.event();
+        let at = now().max(self.last_at);
+        let mut changed = self.cluster.clone();
+        changed.apply(at, &event);
+        if changed == self.cluster {
+            return Ok(());
+        }
+        self.store.append(&Batch { events: vec![(at, event)], ..Batch::default() })?;
+        self.cluster = changed;
+        self.last_at = at;
+        Ok(())
+    }
+}

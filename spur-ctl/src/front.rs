@@ -1,0 +1,5 @@
+//! Fronts: what carries requests. They translate, find out who asks, and decide nothing.
+
+pub mod auth;
+pub mod grpc;
+pub mod socket;

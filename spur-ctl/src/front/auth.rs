@@ -1,0 +1,145 @@
+//! Who calls: user and group from the kernel, names and groups from the user database (NSS), which may be slow and is therefore
+//! asked off the runtime's threads and remembered for a while.
+
+use crate::service::Service;
+use spur_core::api::Caller;
+use spur_core::id::{Gid, Uid};
+use spur_core::job::spec::Owner;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::unix::UCred;
+use uzers::os::unix::UserExt;
+
+/// How long an entry of the user database is believed.
+const BELIEVE: Duration = Duration::from_secs(60);
+/// Most users remembered; beyond, all are asked for anew.
+const USERS_MAX: usize = 10_000;
+
+/// The caller behind a connection.
+pub async fn caller(service: &Service, peer: UCred) -> Caller {
+    let (uid, gid) = (Uid(peer.uid()), Gid(peer.gid()));
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let operator = uid == Uid(0) || service.users().is_operator(uid).await;
+    Caller { uid, gid, pid, operator }
+}
+
+/// The user database, remembered.
+#[derive(Debug)]
+pub struct Users {
+    operators: BTreeSet<String>,
+    known: Mutex<BTreeMap<Uid, (Instant, Arc<Owner>)>>,
+}
+
+impl Users {
+    /// With the names of the operators.
+    pub fn new(operators: BTreeSet<String>) -> Self {
+        Self { operators, known: Mutex::default() }
+    }
+
+    async fn is_operator(&self, uid: Uid) -> bool {
+        !self.operators.is_empty() && self.operators.contains(&self.find(uid).await.user)
+    }
+
+    /// Who a caller is, with the group that the kernel says.
+    pub async fn owner(&self, caller: &Caller) -> Owner {
+        let mut owner = Owner::clone(&*self.find(caller.uid).await);
+        if owner.gid != caller.gid {
+            owner.gid = caller.gid;
+            let gid = caller.gid;
+            owner.group = blocking(move || group_name(gid.0)).await.unwrap_or_else(|| gid.to_string());
+        }
+        owner
+    }
+
+    async fn find(&self, uid: Uid) -> Arc<Owner> {
+        let now = Instant::now();
+        if let Some((since, owner)) = self.known().get(&uid) {
+            if now.duration_since(*since) < BELIEVE {
+                return Arc::clone(owner);
+            }
+        }
+        let owner = Arc::new(blocking(move || look_up(uid)).await.unwrap_or_else(|| unknown(uid)));
+        let mut known = self.known();
+        if known.len() >= USERS_MAX {
+            known.clear();
+        }
+        known.insert(uid, (now, Arc::clone(&owner)));
+        owner
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uid, (Instant, Arc<Owner>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks the database on a thread that may block.
+async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(ask).await.ok().flatten()
+}
+
+fn text(text: &OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+fn group_name(gid: u32) -> Option<String> {
+    uzers::get_group_by_gid(gid).map(|group| text(group.name()))
+}
+
+fn look_up(uid: Uid) -> Option<Owner> {
+    let user = uzers::get_user_by_uid(uid.0)?;
+    let gid = user.primary_group_id();
+    let groups = user.groups().unwrap_or_default();
+    Some(Owner {
+        uid,
+        gid: Gid(gid),
+        groups: groups.iter().map(|group| Gid(group.gid())).collect(),
+        user: text(user.name()),
+        group: group_name(gid).unwrap_or_else(|| gid.to_string()),
+        home: text(user.home_dir().as_os_str()),
+        shell: text(user.shell().as_os_str()),
+    })
+}
+
+/// A user that the database does not know is still who the kernel says.
+fn unknown(uid: Uid) -> Owner {
+    Owner {
+        uid,
+        gid: Gid(uid.0),
+        groups: Vec::new(),
+        user: uid.to_string(),
+        group: uid.to_string(),
+        home: "/".to_owned(),
+        shell: "/bin/sh".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(uid: u32, gid: u32) -> Caller {
+        Caller { uid: Uid(uid), gid: Gid(gid), pid: 1, operator: false }
+    }
+
+    #[tokio::test]
+    async fn names_come_from_the_database_and_the_group_from_the_kernel() {
+        let users = Users::new(BTreeSet::from(["daemon".to_owned()]));
+        let root = users.owner(&caller(0, 0)).await;
+        assert_eq!((root.user.as_str(), root.group.as_str()), ("root", "root"));
+        assert!(root.home.starts_with('/'));
+        let other = users.owner(&caller(0, 1)).await;
+        assert_eq!((other.gid, other.group.as_str()), (Gid(1), "daemon"));
+        assert!(users.is_operator(Uid(1)).await);
+        assert!(!users.is_operator(Uid(2)).await);
+    }
+
+    #[tokio::test]
+    async fn an_unknown_user_is_its_number() {
+        let users = Users::new(BTreeSet::new());
+        let owner = users.owner(&caller(3_999_999_999, 3_999_999_998)).await;
+        assert_eq!((owner.user.as_str(), owner.group.as_str()), ("3999999999", "3999999998"));
+        assert_eq!(owner.groups, []);
+    }
+}

@@ -1,0 +1,91 @@
+//! What queries read: an immutable view that the writer replaces after each turn. Readers never wait for the writer, and the
+//! writer waits for them no longer than it takes to copy a pointer.
+//!
+//! Rows are shared between views; a turn makes anew only the rows that it touched, and the lists that point at them.
+
+pub mod rows;
+
+use rows::Rows;
+use spur_core::api::{JobView, NodeView, Stats};
+use spur_core::id::{JobId, NodeId};
+use spur_core::partition::Partition;
+use spur_core::time::Millis;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What an agent's heartbeat said last; not logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// Load average of the last minute times 100.
+    pub load_x100: u32,
+    /// Free memory in MiB.
+    pub free_mib: u64,
+    /// When.
+    pub at: Millis,
+}
+
+/// The cluster at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Cluster name.
+    pub cluster: String,
+    /// Jobs by number.
+    pub jobs: Rows<JobView>,
+    /// Nodes by number.
+    pub nodes: Rows<NodeView>,
+    /// Partitions in configured order.
+    pub partitions: Arc<Vec<Partition>>,
+    /// Counters.
+    pub stats: Stats,
+}
+
+impl View {
+    /// A job's row.
+    pub fn job(&self, job: JobId) -> Option<&Arc<JobView>> {
+        self.jobs.get(job.0)
+    }
+
+    /// A node's row.
+    pub fn node(&self, node: NodeId) -> Option<&Arc<NodeView>> {
+        self.nodes.get(node.0)
+    }
+}
+
+/// The readers' end.
+#[derive(Debug, Default)]
+pub struct Readers {
+    current: RwLock<Arc<View>>,
+}
+
+impl Readers {
+    /// The newest view.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub struct Publisher {
+    /// The view as it will be published next.
+    pub draft: View,
+    readers: Arc<Readers>,
+}
+
+impl Publisher {
+    /// Both ends.
+    pub fn new() -> (Self, Arc<Readers>) {
+        let readers = Arc::new(Readers::default());
+        (Self { draft: View::default(), readers: Arc::clone(&readers) }, readers)
+    }
+
+    /// Makes the draft what readers see. Cheap: the lists share their parts.
+    pub fn publish(&self) {
+        let next = Arc::new(self.draft.clone());
+        let old = {
+            let mut current = self.readers.current.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, next)
+        };
+        // Outside the lock: this may free what nobody reads any more.
+        drop(old);
+    }
+}

@@ -1,0 +1,131 @@
+//! How large a request may be. What the core checks (does it make sense on this cluster?) is not here.
+
+use super::refuse;
+use spur_core::api::{JobFilter, Refusal, RefusalKind, Request};
+use spur_core::job::spec::{JobSpec, Payload};
+
+/// The largest batch script (4 MiB, Slurm's `max_script_size`).
+pub const SCRIPT_MAX: usize = 4 << 20;
+/// The largest environment (2 MiB).
+pub const ENV_MAX: usize = 2 << 20;
+/// All arguments of a script together (1 MiB).
+const ARGS_MAX: usize = 1 << 20;
+/// The longest single text.
+const TEXT_MAX: usize = 4096;
+/// The longest comment.
+const COMMENT_MAX: usize = 16_384;
+/// Most names or numbers in one list.
+const LIST_MAX: usize = 100_000;
+/// Most resource limits.
+const RLIMITS_MAX: usize = 64;
+
+/// Refuses what is too large.
+pub(super) fn check(request: &Request) -> Result<(), Refusal> {
+    match request {
+        Request::Submit { spec, payload } => {
+            spec_fits(spec)?;
+            payload.as_ref().map_or(Ok(()), payload_fits)
+        }
+        Request::Run { spec, step, .. } => {
+            spec_fits(spec)?;
+            text("step name", &step.name, TEXT_MAX)?;
+            list("node list", step.nodelist.len())
+        }
+        Request::Step { step, .. } => {
+            text("step name", &step.name, TEXT_MAX)?;
+            list("node list", step.nodelist.len())
+        }
+        Request::Cancel { filter, .. } | Request::Jobs { filter } => filter_fits(filter),
+        Request::Hold { jobs } | Request::Release { jobs } => list("job list", jobs.len()),
+        Request::UpdateJob { name, comment, .. } => {
+            text("name", name.as_deref().unwrap_or(""), TEXT_MAX)?;
+            text("comment", comment.as_deref().unwrap_or(""), COMMENT_MAX)
+        }
+        Request::UpdateNode { nodes, reason, .. } => {
+            list("node list", nodes.len())?;
+            text("reason", reason.as_deref().unwrap_or(""), TEXT_MAX)
+        }
+        Request::Ping
+        | Request::AwaitAllocation { .. }
+        | Request::Finish { .. }
+        | Request::AwaitEnd { .. }
+        | Request::Nodes
+        | Request::Partitions
+        | Request::Denials { .. }
+        | Request::Script { .. }
+        | Request::Requeue { .. }
+        | Request::UpdatePartition { .. }
+        | Request::Stats
+        | Request::Shutdown => Ok(()),
+    }
+}
+
+fn too_large(what: &str, size: usize, max: usize) -> Refusal {
+    refuse(RefusalKind::Invalid, format!("{what} of {size} is too large: at most {max}"))
+}
+
+fn text(what: &str, value: &str, max: usize) -> Result<(), Refusal> {
+    if value.len() > max {
+        return Err(too_large(what, value.len(), max));
+    }
+    if value.contains('\0') {
+        return Err(refuse(RefusalKind::Invalid, format!("{what} contains a zero byte")));
+    }
+    Ok(())
+}
+
+fn list(what: &str, len: usize) -> Result<(), Refusal> {
+    if len > LIST_MAX { Err(too_large(what, len, LIST_MAX)) } else { Ok(()) }
+}
+
+fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
+    for (what, value) in [
+        ("job name", &spec.name),
+        ("account", &spec.account),
+        ("partition", &spec.partition),
+        ("qos", &spec.qos),
+        ("constraint", &spec.constraint),
+        ("working directory", &spec.work_dir),
+        ("input file name", &spec.stdin),
+        ("output file name", &spec.stdout),
+        ("error file name", &spec.stderr),
+        ("command", &spec.command),
+        ("submit host", &spec.submit_host),
+    ] {
+        text(what, value, TEXT_MAX)?;
+    }
+    text("comment", &spec.comment, COMMENT_MAX)?;
+    text("export list", &spec.export, ENV_MAX)?;
+    list("node list", spec.nodelist.len())?;
+    list("list of excluded nodes", spec.exclude.len())
+}
+
+fn payload_fits(payload: &Payload) -> Result<(), Refusal> {
+    if payload.script.is_empty() {
+        return Err(refuse(RefusalKind::Invalid, "the batch script is empty"));
+    }
+    let sum = |texts: &[String]| texts.iter().map(|text| text.len() + 1).sum::<usize>();
+    for (what, size, max) in [
+        ("script", payload.script.len(), SCRIPT_MAX),
+        ("environment", sum(&payload.env), ENV_MAX),
+        ("arguments", sum(&payload.args), ARGS_MAX),
+        ("list of resource limits", payload.rlimits.len(), RLIMITS_MAX),
+    ] {
+        if size > max {
+            return Err(too_large(what, size, max));
+        }
+    }
+    for value in payload.env.iter().chain(&payload.args) {
+        text("argument or variable", value, ENV_MAX)?;
+    }
+    Ok(())
+}
+
+fn filter_fits(filter: &JobFilter) -> Result<(), Refusal> {
+    list("job list", filter.ids.len())?;
+    list("user list", filter.users.len())?;
+    list("partition list", filter.partitions.len())?;
+    list("name list", filter.names.len())?;
+    list("node list", filter.nodes.len())?;
+    list("account list", filter.accounts.len())
+}

@@ -1,0 +1,62 @@
+//! Questions that the published view answers.
+
+use super::{Service, owned, refuse};
+use crate::readers::View;
+use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request, Stats};
+use spur_core::denial::Denial;
+use spur_core::id::JobId;
+use std::sync::Arc;
+
+impl Service {
+    /// Answers a query. Only kinds that the caller of this function has picked out come here.
+    pub(super) fn query(&self, view: &View, caller: &Caller, request: Request) -> Result<Reply, Refusal> {
+        match request {
+            Request::Jobs { filter } => jobs(view, &filter),
+            Request::Nodes => Ok(Reply::Nodes(view.nodes.iter().map(Arc::clone).collect())),
+            Request::Partitions => Ok(Reply::Partitions(view.partitions.to_vec())),
+            Request::Denials { job, limit } => self.denials(view, caller, job, limit),
+            Request::Stats => Ok(Reply::Stats(Stats { rss_kib: resident_kib(), ..view.stats.clone() })),
+            _ => Ok(Reply::Pong {
+                cluster: view.cluster.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                host: self.host.clone(),
+                started: self.started,
+            }),
+        }
+    }
+
+    /// Refusals of a job of one's own; or of all of one's jobs, and for an operator of everybody's and of processes outside jobs.
+    fn denials(&self, view: &View, caller: &Caller, job: Option<JobId>, limit: u32) -> Result<Reply, Refusal> {
+        let limit = limit as usize;
+        if let Some(job) = job {
+            return Ok(Reply::Denials(self.denials.of_job(owned(view, caller, job)?, limit)));
+        }
+        let visible = |denial: &Denial| caller.operator || owned(view, caller, denial.job).is_ok();
+        Ok(Reply::Denials(self.denials.newest(limit, visible)))
+    }
+}
+
+/// One job that does not exist is an error, as in Slurm; of several, those that exist are listed.
+fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
+    if filter.ids.is_empty() {
+        return Ok(Reply::Jobs(view.jobs.iter().filter(|row| filter.matches(row)).map(Arc::clone).collect()));
+    }
+    if let ([only], None) = (filter.ids.as_slice(), filter.ids.first().and_then(|job| view.job(*job))) {
+        return Err(refuse(RefusalKind::InvalidJobId, only.to_string()));
+    }
+    let mut ids = filter.ids.clone();
+    ids.sort_unstable();
+    ids.dedup();
+    let rest = JobFilter { ids: Vec::new(), ..filter.clone() };
+    let named = ids.iter().filter_map(|job| view.job(*job));
+    // A job that is named is listed though it has ended, unless states are asked for.
+    let shown = named.filter(|row| JobFilter { all_states: rest.all_states || rest.states.is_empty(), ..rest.clone() }.matches(row));
+    Ok(Reply::Jobs(shown.map(Arc::clone).collect()))
+}
+
+/// Resident memory of this process.
+fn resident_kib() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64) / 1024
+}
