@@ -121,8 +121,8 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     let front = Front::new(Arc::new(service)).server();
-    servers.spawn(server().add_service(front).serve_with_incoming_shutdown(incoming(clients), told(leave.clone())));
-    servers.spawn(server().add_service(links.server()).serve_with_incoming_shutdown(incoming(agents), told(leave)));
+    servers.spawn(server().serve_with_incoming_shutdown(front, incoming(clients), told(leave.clone())));
+    servers.spawn(server().serve_with_incoming_shutdown(links.server(), incoming(agents), told(leave)));
     tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");
 
     let ended = tokio::select! {
@@ -138,7 +138,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         }
     };
     // The writer has dropped every waiting call and stream; what was answered may still be on its way.
-    drop(farewell.send(true));
+    farewell.send(true).ok();
     tokio::time::timeout(FAREWELL, async { while servers.join_next().await.is_some() {} }).await.ok();
     drop(thread.join());
     ended.unwrap_or_else(|_| Err("the writer panicked".to_owned())).map_err(DaemonError::Writer)

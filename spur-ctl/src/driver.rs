@@ -22,8 +22,9 @@ mod start;
 mod turn;
 mod waits;
 
-pub use ask::{AgentInput, AgentWord, Answer, Ask, Command, Input, Outbound};
+pub use ask::{AgentInput, AgentWord, Answer, Ask, Command, Input, JobChange, Outbound};
 pub use start::{Parts, start};
+pub use waits::Watch;
 
 use crate::denials::Denials;
 use crate::readers::{Publisher, Pulse};

@@ -1,3 +1,13 @@
 //! The controller and every command, one binary spur with many names.
 
 pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod denials;
+pub mod driver;
+pub mod error;
+pub mod front;
+pub mod links;
+pub mod readers;
+pub mod service;
+pub mod store;

@@ -19,7 +19,7 @@ impl Writer {
         let Some(job) = self.cluster.jobs.get(&id) else {
             return Err(Refusal { kind: RefusalKind::InvalidJobId, text: id.to_string() });
         };
-        let shares = grant::grant(&self.cluster, job, spec)?;
+        let shares = grant(&self.cluster, job, spec)?;
         let step = StepKind::Numbered(job.next_step);
         let granted = Event::StepGranted {
             job: id,

@@ -5,9 +5,9 @@ use spur_core::api::{JobFilter, Refusal, RefusalKind, Request};
 use spur_core::job::spec::{JobSpec, Payload};
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
-pub const SCRIPT_MAX: usize = 4 << 20;
+const SCRIPT_MAX: usize = 4 << 20;
 /// The largest environment (2 MiB).
-pub const ENV_MAX: usize = 2 << 20;
+const ENV_MAX: usize = 2 << 20;
 /// All arguments of a script together (1 MiB).
 const ARGS_MAX: usize = 1 << 20;
 /// The longest single text.

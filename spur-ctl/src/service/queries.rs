@@ -56,7 +56,7 @@ fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
 
 /// Resident memory of this process.
 fn resident_kib() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0);
-    pages.saturating_mul(rustix::param::page_size() as u64) / 1024
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
 }
