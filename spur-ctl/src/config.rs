@@ -130,10 +130,18 @@ pub enum ConfigError {
 impl Config {
     /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read { path: path.to_owned(), cause })?;
-        let raw: Raw = toml::from_str(&text)
-            .map_err(|cause| ConfigError::Syntax { path: path.to_owned(), cause: Box::new(cause) })?;
-        raw.check().map_err(|what| ConfigError::Value { path: path.to_owned(), what })
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read {
+            path: path.to_owned(),
+            cause,
+        })?;
+        let raw: Raw = toml::from_str(&text).map_err(|cause| ConfigError::Syntax {
+            path: path.to_owned(),
+            cause: Box::new(cause),
+        })?;
+        raw.check().map_err(|what| ConfigError::Value {
+            path: path.to_owned(),
+            what,
+        })
     }
 
     /// The event by which the cluster learns of it.
@@ -150,16 +158,27 @@ impl Config {
     pub fn token(&self) -> Result<Vec<u8>, ConfigError> {
         use std::os::unix::fs::MetadataExt;
         let path = &self.token_file;
-        let read = |cause| ConfigError::Read { path: path.clone(), cause };
-        let value = |what| ConfigError::Value { path: path.clone(), what };
+        let read = |cause| ConfigError::Read {
+            path: path.clone(),
+            cause,
+        };
+        let value = |what| ConfigError::Value {
+            path: path.clone(),
+            what,
+        };
         let mode = std::fs::metadata(path).map_err(read)?.mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(value(format!("the token has mode {mode:04o}: others may read it; use 0600")));
+            return Err(value(format!(
+                "the token has mode {mode:04o}: others may read it; use 0600"
+            )));
         }
         let mut token = std::fs::read(path).map_err(read)?;
         token.truncate(token.trim_ascii_end().len());
         if token.len() < TOKEN_MIN {
-            return Err(value(format!("the token has {} bytes: use at least {TOKEN_MIN}", token.len())));
+            return Err(value(format!(
+                "the token has {} bytes: use at least {TOKEN_MIN}",
+                token.len()
+            )));
         }
         Ok(token)
     }
@@ -178,8 +197,14 @@ impl Raw {
             node_timeout,
             partition,
         } = self;
-        if cluster.is_empty() || !cluster.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
-            return Err(format!("cluster = {cluster:?}: use letters, digits, '-', '_' and '.'"));
+        if cluster.is_empty()
+            || !cluster
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        {
+            return Err(format!(
+                "cluster = {cluster:?}: use letters, digits, '-', '_' and '.'"
+            ));
         }
         if node_timeout == 0 {
             return Err("node_timeout = 0: use at least 1 second".to_owned());
@@ -207,7 +232,10 @@ impl Raw {
 
 /// Checks the partitions; a single one is the default even if it does not say so.
 fn partitions(raw: Vec<RawPartition>) -> Result<Vec<Partition>, String> {
-    let mut partitions = raw.into_iter().map(RawPartition::check).collect::<Result<Vec<_>, _>>()?;
+    let mut partitions = raw
+        .into_iter()
+        .map(RawPartition::check)
+        .collect::<Result<Vec<_>, _>>()?;
     if let [only] = partitions.as_mut_slice() {
         only.default = true;
     }
@@ -225,13 +253,27 @@ fn partitions(raw: Vec<RawPartition>) -> Result<Vec<Partition>, String> {
 
 impl RawPartition {
     fn check(self) -> Result<Partition, String> {
-        let Self { name, default, nodes, max_time, default_time, default_mem_per_cpu, priority_tier } = self;
+        let Self {
+            name,
+            default,
+            nodes,
+            max_time,
+            default_time,
+            default_mem_per_cpu,
+            priority_tier,
+        } = self;
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(legal) {
-            return Err(format!("partition name {name:?}: use letters, digits, '-', '_' and '.'"));
+            return Err(format!(
+                "partition name {name:?}: use letters, digits, '-', '_' and '.'"
+            ));
         }
-        let of = |what: &str, cause: &dyn std::fmt::Display| format!("partition {name:?}: {what}: {cause}");
-        let limit = |what: &str, text: Option<String>| match text.map(|text| timespec::parse_limit(&text)) {
+        let of = |what: &str, cause: &dyn std::fmt::Display| {
+            format!("partition {name:?}: {what}: {cause}")
+        };
+        let limit = |what: &str, text: Option<String>| match text
+            .map(|text| timespec::parse_limit(&text))
+        {
             None => Ok(None),
             Some(Ok(limit)) => Ok(Some(limit)),
             Some(Err(e)) => Err(of(what, &e)),
@@ -245,7 +287,10 @@ impl RawPartition {
             None | Some("ALL") => None,
             Some(list) => {
                 let names = hostlist::parse(list).map_err(|e| of("nodes", &e))?;
-                let names = names.into_iter().map(NodeName::new).collect::<Result<Vec<_>, _>>();
+                let names = names
+                    .into_iter()
+                    .map(NodeName::new)
+                    .collect::<Result<Vec<_>, _>>();
                 Some(names.map_err(|e| of("nodes", &e))?)
             }
         };
@@ -269,7 +314,10 @@ mod tests {
     fn read(text: &str) -> Result<Config, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Config::read(file.path()).map_err(|e| e.to_string().replace(&file.path().display().to_string(), "FILE"))
+        Config::read(file.path()).map_err(|e| {
+            e.to_string()
+                .replace(&file.path().display().to_string(), "FILE")
+        })
     }
 
     #[test]
@@ -312,13 +360,28 @@ mod tests {
         let partition = "[[partition]]\nname = \"p\"\n";
         for (text, says) in [
             ("cluster = \"c\"", "no [[partition]]"),
-            (&format!("cluster = \"c d\"\n{partition}"), "cluster = \"c d\""),
+            (
+                &format!("cluster = \"c d\"\n{partition}"),
+                "cluster = \"c d\"",
+            ),
             (&format!("cluster = \"c\"\nfoo = 1\n{partition}"), "foo"),
-            (&format!("cluster = \"c\"\nstate_dir = \"x\"\n{partition}"), "use an absolute path"),
-            (&format!("cluster = \"c\"\n{partition}max_time = \"soon\""), "max_time: invalid time \"soon\""),
-            (&format!("cluster = \"c\"\n{partition}nodes = \"n[1-\""), "partition \"p\": nodes"),
+            (
+                &format!("cluster = \"c\"\nstate_dir = \"x\"\n{partition}"),
+                "use an absolute path",
+            ),
+            (
+                &format!("cluster = \"c\"\n{partition}max_time = \"soon\""),
+                "max_time: invalid time \"soon\"",
+            ),
+            (
+                &format!("cluster = \"c\"\n{partition}nodes = \"n[1-\""),
+                "partition \"p\": nodes",
+            ),
             (&format!("cluster = \"c\"\n{partition}{partition}"), "twice"),
-            (&format!("cluster = \"c\"\n{partition}max_time = \"1\"\ndefault_time = \"2\""), "exceeds max_time"),
+            (
+                &format!("cluster = \"c\"\n{partition}max_time = \"1\"\ndefault_time = \"2\""),
+                "exceeds max_time",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(says), "{text}\n{error}");
@@ -332,7 +395,11 @@ mod tests {
         let token_file = dir.path().join("token");
         let mut config = read("cluster = \"c\"\n[[partition]]\nname = \"p\"").unwrap();
         config.token_file.clone_from(&token_file);
-        for (token, mode, good) in [("x", 0o600, false), (&"x".repeat(32), 0o640, false), (&"x".repeat(32), 0o600, true)] {
+        for (token, mode, good) in [
+            ("x", 0o600, false),
+            (&"x".repeat(32), 0o640, false),
+            (&"x".repeat(32), 0o600, true),
+        ] {
             std::fs::write(&token_file, format!("{token}\n")).unwrap();
             std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(config.token().is_ok(), good, "{token} {mode:o}");

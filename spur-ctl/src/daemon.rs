@@ -66,7 +66,12 @@ fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SPUR_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).try_init().ok();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(ansi)
+        .with_writer(std::io::stderr)
+        .try_init()
+        .ok();
 }
 
 /// Runs a controller until it is told to stop.
@@ -81,7 +86,10 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
         .worker_threads(WORKERS)
         .enable_all()
         .build()
-        .map_err(|cause| DaemonError::System { what: "start the runtime", cause })?;
+        .map_err(|cause| DaemonError::System {
+            what: "start the runtime",
+            cause,
+        })?;
     let served = runtime.block_on(serve(&config, token, parts));
     runtime.shutdown_timeout(FAREWELL);
     served
@@ -90,9 +98,21 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
 /// Makes the state folder, private, and makes sure that no other controller lives on it. The lock goes with the process.
 fn lock(dir: &Path) -> Result<File, DaemonError> {
     use std::os::unix::fs::DirBuilderExt;
-    let unusable = |cause| DaemonError::StateDir { path: dir.to_owned(), cause };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(unusable)?;
-    let lock = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(unusable)?;
+    let unusable = |cause| DaemonError::StateDir {
+        path: dir.to_owned(),
+        cause,
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(unusable)?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(dir.join("lock"))
+        .map_err(unusable)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(DaemonError::Locked(dir.to_owned())),
@@ -104,25 +124,53 @@ fn lock(dir: &Path) -> Result<File, DaemonError> {
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
     if let Err(e) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("cannot raise the limit of open files: {e}");
     }
 }
 
 async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), DaemonError> {
-    let Parts { inbox, readers, denials, mut stopped, thread } = parts;
+    let Parts {
+        inbox,
+        readers,
+        denials,
+        mut stopped,
+        thread,
+    } = parts;
     let shutdown = Arc::new(Notify::new());
     let users = Users::new(config.operators.clone());
-    let links = Links::new(inbox.clone(), Arc::clone(&denials), token, config.node_timeout);
-    let service = Service::new(inbox.clone(), readers, denials, users, Arc::clone(&shutdown));
+    let links = Links::new(
+        inbox.clone(),
+        Arc::clone(&denials),
+        token,
+        config.node_timeout,
+    );
+    let service = Service::new(
+        inbox.clone(),
+        readers,
+        denials,
+        users,
+        Arc::clone(&shutdown),
+    );
     let clients = socket::bind(&config.client_socket, 0o666).await?;
     let agents = socket::bind(&config.agent_socket, 0o600).await?;
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     let front = Front::new(Arc::new(service)).server();
-    servers.spawn(server().serve_with_incoming_shutdown(front, incoming(clients), told(leave.clone())));
-    servers.spawn(server().serve_with_incoming_shutdown(links.server(), incoming(agents), told(leave)));
+    servers.spawn(server().serve_with_incoming_shutdown(
+        front,
+        incoming(clients),
+        told(leave.clone()),
+    ));
+    servers.spawn(server().serve_with_incoming_shutdown(
+        links.server(),
+        incoming(agents),
+        told(leave),
+    ));
     tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");
 
     let ended = tokio::select! {
@@ -139,9 +187,15 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     };
     // The writer has dropped every waiting call and stream; what was answered may still be on its way.
     farewell.send(true).ok();
-    tokio::time::timeout(FAREWELL, async { while servers.join_next().await.is_some() {} }).await.ok();
+    tokio::time::timeout(FAREWELL, async {
+        while servers.join_next().await.is_some() {}
+    })
+    .await
+    .ok();
     drop(thread.join());
-    ended.unwrap_or_else(|_| Err("the writer panicked".to_owned())).map_err(DaemonError::Writer)
+    ended
+        .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
+        .map_err(DaemonError::Writer)
 }
 
 fn server() -> Server {
@@ -152,7 +206,9 @@ fn server() -> Server {
 }
 
 /// The listener's connections; its file goes with it.
-fn incoming(bound: Bound) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::UnixStream>> {
+fn incoming(
+    bound: Bound,
+) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::UnixStream>> {
     use tokio_stream::StreamExt;
     let Bound { listener, file } = bound;
     UnixListenerStream::new(listener).map(move |accepted| {
@@ -162,12 +218,19 @@ fn incoming(bound: Bound) -> impl tokio_stream::Stream<Item = std::io::Result<to
 }
 
 async fn told(mut leave: watch::Receiver<bool>) {
-    leave.wait_for(|leave| *leave).await.map(drop).unwrap_or_default();
+    leave
+        .wait_for(|leave| *leave)
+        .await
+        .map(drop)
+        .unwrap_or_default();
 }
 
 /// A signal, or an operator's request.
 async fn asked_to_stop(shutdown: &Notify) {
-    let (mut term, mut int) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+    let (mut term, mut int) = match (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) {
         (Ok(term), Ok(int)) => (term, int),
         (Err(e), _) | (_, Err(e)) => {
             tracing::warn!("cannot listen for signals: {e}");

@@ -61,13 +61,26 @@ impl Denials {
     /// The newest `limit` refusals of a job, oldest first.
     pub fn of_job(&self, job: JobId, limit: usize) -> Vec<Denial> {
         let rings = self.rings();
-        let Some(ring) = rings.by_job.get(&job) else { return Vec::new() };
-        ring.iter().skip(ring.len().saturating_sub(limit)).cloned().collect()
+        let Some(ring) = rings.by_job.get(&job) else {
+            return Vec::new();
+        };
+        ring.iter()
+            .skip(ring.len().saturating_sub(limit))
+            .cloned()
+            .collect()
     }
 
     /// The newest `limit` refusals that pass, oldest first.
     pub fn newest(&self, limit: usize, passes: impl Fn(&Denial) -> bool) -> Vec<Denial> {
-        let mut found: Vec<_> = self.rings().all.iter().rev().filter(|d| passes(d)).take(limit).cloned().collect();
+        let mut found: Vec<_> = self
+            .rings()
+            .all
+            .iter()
+            .rev()
+            .filter(|d| passes(d))
+            .take(limit)
+            .cloned()
+            .collect();
         found.reverse();
         found
     }
@@ -101,11 +114,17 @@ mod tests {
         let node = NodeName::new("n1").unwrap();
         denials.add(&node, vec![denial(1, 0)]);
         for chunk in 0..100 {
-            denials.add(&node, (0..1000).map(|n| denial(2, chunk * 1000 + n)).collect());
+            denials.add(
+                &node,
+                (0..1000).map(|n| denial(2, chunk * 1000 + n)).collect(),
+            );
         }
         assert_eq!(denials.of_job(JobId(1), 10).len(), 1);
         let newest = denials.of_job(JobId(2), usize::MAX);
-        assert_eq!((newest.len(), newest[JOB_MAX - 1].at), (JOB_MAX, Millis(99_999)));
+        assert_eq!(
+            (newest.len(), newest[JOB_MAX - 1].at),
+            (JOB_MAX, Millis(99_999))
+        );
         assert_eq!(denials.newest(usize::MAX, |_| true).len(), ALL_MAX);
         assert_eq!(denials.newest(3, |_| true)[0].at, Millis(99_997));
         assert_eq!(newest[0].node, node, "a node speaks only for itself");

@@ -100,7 +100,9 @@ struct Writer {
 
 /// Milliseconds since the epoch, now.
 pub(crate) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -112,7 +114,9 @@ impl Writer {
             inputs.clear();
             let wake = self.next_wake();
             let received = match wake {
-                Some(wake) => tokio::time::timeout_at(wake, inbox.recv_many(&mut inputs, TURN_MAX)).await.ok(),
+                Some(wake) => tokio::time::timeout_at(wake, inbox.recv_many(&mut inputs, TURN_MAX))
+                    .await
+                    .ok(),
                 None => Some(inbox.recv_many(&mut inputs, TURN_MAX).await),
             };
             if received == Some(0) {
@@ -146,22 +150,38 @@ impl Writer {
             let wait = Duration::from_millis(when.0.saturating_sub(at.0).saturating_add(1));
             now + wait.min(Duration::from_secs(3600))
         });
-        [due, self.waits.next_wake(), self.pace.next_wake(), self.denials_due].into_iter().flatten().min()
+        [
+            due,
+            self.waits.next_wake(),
+            self.pace.next_wake(),
+            self.denials_due,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Writes a snapshot when the log has grown as large as the state, so that both stay in proportion; while others wait only
     /// when it is long overdue.
     fn snapshot_if_due(&mut self, idle: bool) {
         let log = self.store.log_bytes();
-        if log < self.snapshot_at || (!idle && log < self.snapshot_at.saturating_mul(4)) || self.store_failed.is_some() {
+        if log < self.snapshot_at
+            || (!idle && log < self.snapshot_at.saturating_mul(4))
+            || self.store_failed.is_some()
+        {
             return;
         }
         let begun = Instant::now();
         let written = self.store.snapshot(&self.cluster);
         match written {
-            Ok(()) => tracing::info!(bytes = self.store.snapshot_bytes(), took = ?begun.elapsed(), "snapshot written"),
+            Ok(()) => {
+                tracing::info!(bytes = self.store.snapshot_bytes(), took = ?begun.elapsed(), "snapshot written")
+            }
             Err(e) => tracing::warn!("no snapshot: {e}"),
         }
-        self.snapshot_at = self.store.log_bytes().saturating_add(SNAPSHOT_MIN.max(self.store.snapshot_bytes()));
+        self.snapshot_at = self
+            .store
+            .log_bytes()
+            .saturating_add(SNAPSHOT_MIN.max(self.store.snapshot_bytes()));
     }
 }

@@ -43,9 +43,20 @@ pub struct Links {
 
 impl Links {
     /// A service that passes agents' words to the writer. `node_timeout` in seconds.
-    pub fn new(inbox: mpsc::Sender<Input>, denials: Arc<Denials>, token: Arc<[u8]>, node_timeout: u64) -> Self {
+    pub fn new(
+        inbox: mpsc::Sender<Input>,
+        denials: Arc<Denials>,
+        token: Arc<[u8]>,
+        node_timeout: u64,
+    ) -> Self {
         let silence = Duration::from_secs(node_timeout).max(SILENCE_MIN);
-        Self { inbox, denials, token, sessions: Arc::default(), silence }
+        Self {
+            inbox,
+            denials,
+            token,
+            sessions: Arc::default(),
+            silence,
+        }
     }
 
     /// As a gRPC service.
@@ -54,7 +65,13 @@ impl Links {
     }
 
     /// Reads a stream to its end.
-    async fn listen(self, mut from: Streaming<AgentMessage>, name: NodeName, node: NodeId, session: u64) {
+    async fn listen(
+        self,
+        mut from: Streaming<AgentMessage>,
+        name: NodeName,
+        node: NodeId,
+        session: u64,
+    ) {
         let why = loop {
             let message = match tokio::time::timeout(self.silence, from.message()).await {
                 Ok(Ok(Some(message))) => message,
@@ -67,12 +84,24 @@ impl Links {
                 Err(bad) => break bad.to_string(),
             };
             let Some(word) = word else { continue };
-            if self.inbox.send(Input::Agent(AgentInput::Said { node, session, word })).await.is_err() {
+            if self
+                .inbox
+                .send(Input::Agent(AgentInput::Said {
+                    node,
+                    session,
+                    word,
+                }))
+                .await
+                .is_err()
+            {
                 return;
             }
         };
         tracing::info!(node = %name, "agent gone: {why}");
-        self.inbox.send(Input::Agent(AgentInput::Gone { node, session })).await.ok();
+        self.inbox
+            .send(Input::Agent(AgentInput::Gone { node, session }))
+            .await
+            .ok();
     }
 
     /// What of a message concerns the writer.
@@ -83,7 +112,13 @@ impl Links {
                 None
             }
             FromAgent::Report { number, report } => Some(AgentWord::Report { number, report }),
-            FromAgent::Heartbeat { load_x100, free_mib } => Some(AgentWord::Heartbeat { load_x100, free_mib }),
+            FromAgent::Heartbeat {
+                load_x100,
+                free_mib,
+            } => Some(AgentWord::Heartbeat {
+                load_x100,
+                free_mib,
+            }),
             FromAgent::Denials { counts, mut events } => {
                 let surplus = events.len().saturating_sub(DENIALS_MAX);
                 events.drain(..surplus);
@@ -111,10 +146,21 @@ impl Link for Links {
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (out, orders) = mpsc::channel::<ToAgent>(QUEUE_MAX);
         let (admitted, answer) = oneshot::channel();
-        let connected = AgentInput::Connected { session, hello: Box::new(hello), out, admitted };
+        let connected = AgentInput::Connected {
+            session,
+            hello: Box::new(hello),
+            out,
+            admitted,
+        };
         let stopping = || Status::unavailable("the controller stops");
-        self.inbox.send(Input::Agent(connected)).await.map_err(|_| stopping())?;
-        let node = answer.await.map_err(|_| stopping())?.map_err(Status::unavailable)?;
+        self.inbox
+            .send(Input::Agent(connected))
+            .await
+            .map_err(|_| stopping())?;
+        let node = answer
+            .await
+            .map_err(|_| stopping())?
+            .map_err(Status::unavailable)?;
         tokio::spawn(self.clone().listen(from, name, node, session));
         let orders = ReceiverStream::new(orders).map(|order| Ok(ControllerMessage::from(&order)));
         Ok(Response::new(Box::pin(orders)))

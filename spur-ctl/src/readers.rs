@@ -75,14 +75,24 @@ impl Publisher {
     /// Both ends.
     pub fn new() -> (Self, Arc<Readers>) {
         let readers = Arc::new(Readers::default());
-        (Self { draft: View::default(), readers: Arc::clone(&readers) }, readers)
+        (
+            Self {
+                draft: View::default(),
+                readers: Arc::clone(&readers),
+            },
+            readers,
+        )
     }
 
     /// Makes the draft what readers see. Cheap: the lists share their parts.
     pub fn publish(&self) {
         let next = Arc::new(self.draft.clone());
         let old = {
-            let mut current = self.readers.current.write().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self
+                .readers
+                .current
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, next)
         };
         // Outside the lock: this may free what nobody reads any more.

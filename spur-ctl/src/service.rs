@@ -36,11 +36,18 @@ pub struct Service {
 }
 
 fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
-    Refusal { kind, text: text.into() }
+    Refusal {
+        kind,
+        text: text.into(),
+    }
 }
 
 fn operators_only(caller: &Caller) -> Result<(), Refusal> {
-    if caller.operator { Ok(()) } else { Err(refuse(RefusalKind::AccessDenied, "")) }
+    if caller.operator {
+        Ok(())
+    } else {
+        Err(refuse(RefusalKind::AccessDenied, ""))
+    }
 }
 
 impl Service {
@@ -52,9 +59,21 @@ impl Service {
         users: Users,
         shutdown: Arc<Notify>,
     ) -> Self {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         let (calls, started) = (AtomicU64::new(0), crate::driver::now());
-        Self { inbox, readers, denials, users, calls, host, started, shutdown }
+        Self {
+            inbox,
+            readers,
+            denials,
+            users,
+            calls,
+            host,
+            started,
+            shutdown,
+        }
     }
 
     /// The user database.
@@ -78,10 +97,17 @@ impl Service {
     async fn ask(&self, caller: Caller, command: Command) -> Result<Answer, Stopped> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        let ask = Input::Ask(Box::new(Ask { call, caller, command, reply }));
+        let ask = Input::Ask(Box::new(Ask {
+            call,
+            caller,
+            command,
+            reply,
+        }));
         match self.inbox.try_send(ask) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Ok(Err(refuse(RefusalKind::Busy, "too many requests wait"))),
+            Err(TrySendError::Full(_)) => {
+                return Ok(Err(refuse(RefusalKind::Busy, "too many requests wait")));
+            }
             Err(TrySendError::Closed(_)) => return Err(Stopped),
         }
         let watch = Watch::new(call, self.inbox.clone());
@@ -107,28 +133,86 @@ impl Service {
                 return Ok(Decided::Reply(Reply::Done));
             }
             Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?,
-            Request::Run { mut spec, step, immediate } => {
+            Request::Run {
+                mut spec,
+                step,
+                immediate,
+            } => {
                 self.own(caller, &mut spec, JobKind::Run).await?;
-                Command::Run { spec, step: Box::new(step), immediate }
+                Command::Run {
+                    spec,
+                    step: Box::new(step),
+                    immediate,
+                }
             }
-            Request::AwaitAllocation { job } => Command::AwaitAllocation { job: owned(&view, caller, job)? },
-            Request::AwaitEnd { job } => Command::AwaitEnd { job: owned(&view, caller, job)? },
-            Request::Step { job, step } => Command::Step { job: mine(&view, caller, job)?, step: Box::new(step) },
-            Request::Finish { job, exit } => Command::Finish { job: owned(&view, caller, job)?, exit },
-            Request::Cancel { filter, signal, batch_only, step } => {
-                Command::Cancel { jobs: targets(&view, caller, &filter)?, signal, batch_only, step }
+            Request::AwaitAllocation { job } => Command::AwaitAllocation {
+                job: owned(&view, caller, job)?,
+            },
+            Request::AwaitEnd { job } => Command::AwaitEnd {
+                job: owned(&view, caller, job)?,
+            },
+            Request::Step { job, step } => Command::Step {
+                job: mine(&view, caller, job)?,
+                step: Box::new(step),
+            },
+            Request::Finish { job, exit } => Command::Finish {
+                job: owned(&view, caller, job)?,
+                exit,
+            },
+            Request::Cancel {
+                filter,
+                signal,
+                batch_only,
+                step,
+            } => Command::Cancel {
+                jobs: targets(&view, caller, &filter)?,
+                signal,
+                batch_only,
+                step,
+            },
+            Request::Script { job } => Command::Script {
+                job: owned(&view, caller, job)?,
+            },
+            Request::Hold { jobs } => Command::Hold {
+                jobs: each_owned(&view, caller, jobs),
+            },
+            Request::Release { jobs } => Command::Release {
+                jobs: each_owned(&view, caller, jobs),
+            },
+            Request::Requeue { job } => Command::Requeue {
+                job: owned(&view, caller, job)?,
+            },
+            Request::UpdateJob {
+                job,
+                time_limit,
+                name,
+                comment,
+                partition,
+                priority,
+            } => {
+                let change = JobChange {
+                    time_limit,
+                    name,
+                    comment,
+                    partition,
+                    priority,
+                };
+                Command::UpdateJob {
+                    job: owned(&view, caller, job)?,
+                    change,
+                }
             }
-            Request::Script { job } => Command::Script { job: owned(&view, caller, job)? },
-            Request::Hold { jobs } => Command::Hold { jobs: each_owned(&view, caller, jobs) },
-            Request::Release { jobs } => Command::Release { jobs: each_owned(&view, caller, jobs) },
-            Request::Requeue { job } => Command::Requeue { job: owned(&view, caller, job)? },
-            Request::UpdateJob { job, time_limit, name, comment, partition, priority } => {
-                let change = JobChange { time_limit, name, comment, partition, priority };
-                Command::UpdateJob { job: owned(&view, caller, job)?, change }
-            }
-            Request::UpdateNode { nodes, admin, reason } => {
+            Request::UpdateNode {
+                nodes,
+                admin,
+                reason,
+            } => {
                 operators_only(caller)?;
-                Command::UpdateNode { nodes, admin, reason }
+                Command::UpdateNode {
+                    nodes,
+                    admin,
+                    reason,
+                }
             }
             Request::UpdatePartition { name, state } => {
                 operators_only(caller)?;
@@ -146,9 +230,18 @@ impl Service {
     ) -> Result<Command, Refusal> {
         let kind = match (spec.kind, &payload) {
             (JobKind::Batch, Some(_)) | (JobKind::Alloc, None) => spec.kind,
-            (JobKind::Batch, None) => return Err(refuse(RefusalKind::Invalid, "a batch job needs a script")),
-            (JobKind::Alloc, Some(_)) => return Err(refuse(RefusalKind::Invalid, "an allocation has no script")),
-            (JobKind::Run, _) => return Err(refuse(RefusalKind::Invalid, "a job of this kind is not submitted but run")),
+            (JobKind::Batch, None) => {
+                return Err(refuse(RefusalKind::Invalid, "a batch job needs a script"));
+            }
+            (JobKind::Alloc, Some(_)) => {
+                return Err(refuse(RefusalKind::Invalid, "an allocation has no script"));
+            }
+            (JobKind::Run, _) => {
+                return Err(refuse(
+                    RefusalKind::Invalid,
+                    "a job of this kind is not submitted but run",
+                ));
+            }
         };
         self.own(caller, &mut spec, kind).await?;
         Ok(Command::Submit { spec, payload })
@@ -157,7 +250,10 @@ impl Service {
     /// Makes a job the caller's, whatever the client wrote.
     async fn own(&self, caller: &Caller, spec: &mut JobSpec, kind: JobKind) -> Result<(), Refusal> {
         if spec.nice < 0 && !caller.operator {
-            return Err(refuse(RefusalKind::AccessDenied, "only an operator may use a negative --nice"));
+            return Err(refuse(
+                RefusalKind::AccessDenied,
+                "only an operator may use a negative --nice",
+            ));
         }
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
@@ -175,35 +271,69 @@ enum Decided {
 
 /// A job that the caller owns, or any job for an operator.
 fn owned(view: &View, caller: &Caller, job: JobId) -> Result<JobId, Refusal> {
-    let row = view.job(job).ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
+    let row = view
+        .job(job)
+        .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
     let allowed = caller.operator || row.spec.owner.uid == caller.uid;
-    if allowed { Ok(job) } else { Err(refuse(RefusalKind::AccessDenied, job.to_string())) }
+    if allowed {
+        Ok(job)
+    } else {
+        Err(refuse(RefusalKind::AccessDenied, job.to_string()))
+    }
 }
 
 /// A job that the caller owns: nobody, not even an operator, starts steps as somebody else.
 fn mine(view: &View, caller: &Caller, job: JobId) -> Result<JobId, Refusal> {
-    let row = view.job(job).ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
+    let row = view
+        .job(job)
+        .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
     let allowed = row.spec.owner.uid == caller.uid;
-    if allowed { Ok(job) } else { Err(refuse(RefusalKind::AccessDenied, job.to_string())) }
+    if allowed {
+        Ok(job)
+    } else {
+        Err(refuse(RefusalKind::AccessDenied, job.to_string()))
+    }
 }
 
 fn each_owned(view: &View, caller: &Caller, jobs: Vec<JobId>) -> Vec<(JobId, Option<Refusal>)> {
-    jobs.into_iter().map(|job| (job, owned(view, caller, job).err())).collect()
+    jobs.into_iter()
+        .map(|job| (job, owned(view, caller, job).err()))
+        .collect()
 }
 
 /// The jobs that a filter means: those named one by one, each with what stands against it; otherwise those that match, have not
 /// ended and are the caller's to end.
-fn targets(view: &View, caller: &Caller, filter: &JobFilter) -> Result<Vec<(JobId, Option<Refusal>)>, Refusal> {
+fn targets(
+    view: &View,
+    caller: &Caller,
+    filter: &JobFilter,
+) -> Result<Vec<(JobId, Option<Refusal>)>, Refusal> {
     if filter == &JobFilter::default() {
-        return Err(refuse(RefusalKind::Invalid, "no job identification provided"));
+        return Err(refuse(
+            RefusalKind::Invalid,
+            "no job identification provided",
+        ));
     }
     if !filter.ids.is_empty() {
-        let meant = |job: &JobId| view.job(*job).is_none_or(|row| {
-            filter.matches(row) || JobFilter { ids: filter.ids.clone(), ..JobFilter::default() } == *filter
-        });
-        return Ok(each_owned(view, caller, filter.ids.iter().copied().filter(meant).collect()));
+        let meant = |job: &JobId| {
+            view.job(*job).is_none_or(|row| {
+                filter.matches(row)
+                    || JobFilter {
+                        ids: filter.ids.clone(),
+                        ..JobFilter::default()
+                    } == *filter
+            })
+        };
+        return Ok(each_owned(
+            view,
+            caller,
+            filter.ids.iter().copied().filter(meant).collect(),
+        ));
     }
-    let matching = view.jobs.iter().filter(|row| !row.state.is_terminal() && filter.matches(row));
+    let matching = view
+        .jobs
+        .iter()
+        .filter(|row| !row.state.is_terminal() && filter.matches(row));
     let own = matching.filter(|row| caller.operator || row.spec.owner.uid == caller.uid);
     Ok(own.map(|row| (row.id, None)).collect())
 }

@@ -50,7 +50,10 @@ impl Loaded {
 
     /// Plays the entries onto the snapshot: the state, and the time of its last event.
     pub fn replay(self) -> (Cluster, Millis) {
-        let mut cluster = self.snapshot.map(|(_, cluster)| cluster).unwrap_or_default();
+        let mut cluster = self
+            .snapshot
+            .map(|(_, cluster)| cluster)
+            .unwrap_or_default();
         let mut last = Millis::default();
         for (at, event) in &self.entries {
             cluster.apply(*at, event);
@@ -88,7 +91,9 @@ pub enum StoreError {
         cause: String,
     },
     /// A newer spur wrote it.
-    #[error("the database {path} has version {found}, this spur knows {known}: install the newer spur again")]
+    #[error(
+        "the database {path} has version {found}, this spur knows {known}: install the newer spur again"
+    )]
     TooNew {
         /// The file.
         path: PathBuf,

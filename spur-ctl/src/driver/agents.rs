@@ -43,7 +43,9 @@ pub(super) struct Links {
 
 impl Links {
     fn is_current(&self, node: NodeId, session: u64) -> bool {
-        self.by_node.get(&node).is_some_and(|link| link.session == session)
+        self.by_node
+            .get(&node)
+            .is_some_and(|link| link.session == session)
     }
 
     /// Ends a stream from this side. The agent comes back and is told everything anew.
@@ -55,10 +57,19 @@ impl Links {
 impl Writer {
     pub(super) fn agent(&mut self, turn: &mut Turn, input: AgentInput) {
         match input {
-            AgentInput::Connected { session, hello, out, admitted } => {
+            AgentInput::Connected {
+                session,
+                hello,
+                out,
+                admitted,
+            } => {
                 self.connected(turn, session, *hello, out, admitted);
             }
-            AgentInput::Said { node, session, word } => {
+            AgentInput::Said {
+                node,
+                session,
+                word,
+            } => {
                 if self.links.is_current(node, session) {
                     self.said(turn, node, word);
                 }
@@ -90,19 +101,39 @@ impl Writer {
             drop(admitted.send(Err("the node got no number".to_owned())));
             return;
         };
-        turn.admissions.push(Admission { node, session, out, admitted });
+        turn.admissions.push(Admission {
+            node,
+            session,
+            out,
+            admitted,
+        });
     }
 
     /// Durable: the agents that connected learn who they are and what they should have.
     pub(super) fn admit(&mut self, turn: &mut Turn) {
-        for Admission { node, session, out, admitted } in turn.admissions.drain(..) {
+        for Admission {
+            node,
+            session,
+            out,
+            admitted,
+        } in turn.admissions.drain(..)
+        {
             let (jobs, steps) = self.cluster.welcome(node);
-            let steps = steps.into_iter().filter_map(|step| self.with_payload(&turn.payloads, step)).collect();
+            let steps = steps
+                .into_iter()
+                .filter_map(|step| self.with_payload(&turn.payloads, step))
+                .collect();
             let generation = self.cluster.generation;
             // Only what comes after this message may go the normal way.
-            turn.effects.retain(|effect| super::effects::addressee(effect) != Some(node));
+            turn.effects
+                .retain(|effect| super::effects::addressee(effect) != Some(node));
             turn.acks.remove(&node);
-            let welcome = ToAgent::Welcome { node, generation, jobs, steps };
+            let welcome = ToAgent::Welcome {
+                node,
+                generation,
+                jobs,
+                steps,
+            };
             self.links.by_node.insert(node, Link { session, out });
             self.send(node, welcome);
             drop(admitted.send(Ok(node)));
@@ -112,7 +143,9 @@ impl Writer {
 
     /// Sends a message, in order. A full queue means that the agent does not keep up: it is cut off.
     pub(super) fn send(&mut self, node: NodeId, message: ToAgent) {
-        let Some(link) = self.links.by_node.get(&node) else { return };
+        let Some(link) = self.links.by_node.get(&node) else {
+            return;
+        };
         if link.out.try_send(message).is_err() {
             tracing::warn!(%node, "agent does not keep up, or is gone: its stream is cut");
             self.links.cut(node);
@@ -145,13 +178,25 @@ impl Writer {
                 let highest = turn.acks.entry(node).or_default();
                 *highest = number.max(*highest);
             }
-            AgentWord::Heartbeat { load_x100, free_mib } => {
-                self.pulses.insert(node, Pulse { load_x100, free_mib, at: turn.at });
+            AgentWord::Heartbeat {
+                load_x100,
+                free_mib,
+            } => {
+                self.pulses.insert(
+                    node,
+                    Pulse {
+                        load_x100,
+                        free_mib,
+                        at: turn.at,
+                    },
+                );
                 turn.touched_nodes.insert(node);
             }
             AgentWord::Denials { counts } => {
                 for (job, count) in counts {
-                    if self.denial_totals.len() < TOTALS_MAX || self.denial_totals.contains_key(&(job, node)) {
+                    if self.denial_totals.len() < TOTALS_MAX
+                        || self.denial_totals.contains_key(&(job, node))
+                    {
                         self.denial_totals.insert((job, node), count);
                     }
                 }
@@ -160,7 +205,14 @@ impl Writer {
                 }
             }
             AgentWord::Fence { state, note } => {
-                self.propose_quietly(turn, Event::FenceChanged { node, fence: state, note });
+                self.propose_quietly(
+                    turn,
+                    Event::FenceChanged {
+                        node,
+                        fence: state,
+                        note,
+                    },
+                );
             }
         }
     }
@@ -176,8 +228,14 @@ impl Writer {
     pub(super) fn refuse_agent(&mut self, input: AgentInput, reason: &str) {
         match input {
             AgentInput::Connected { admitted, .. } => drop(admitted.send(Err(reason.to_owned()))),
-            AgentInput::Said { node, session, word } => {
-                if self.links.is_current(node, session) && !matches!(word, AgentWord::Heartbeat { .. }) {
+            AgentInput::Said {
+                node,
+                session,
+                word,
+            } => {
+                if self.links.is_current(node, session)
+                    && !matches!(word, AgentWord::Heartbeat { .. })
+                {
                     self.links.cut(node);
                 }
             }
@@ -192,12 +250,36 @@ impl Writer {
 
 fn reported(node: NodeId, report: Report) -> Event {
     match report {
-        Report::StepEnded { job, step, generation, exit, oom } => {
-            Event::StepEnded { job, step, node, generation, exit, oom }
-        }
-        Report::LaunchFailed { job, generation, why, node_fault } => {
-            Event::LaunchFailed { job, node, generation, why, node_fault }
-        }
-        Report::Cleaned { job, generation } => Event::Cleaned { job, node, generation },
+        Report::StepEnded {
+            job,
+            step,
+            generation,
+            exit,
+            oom,
+        } => Event::StepEnded {
+            job,
+            step,
+            node,
+            generation,
+            exit,
+            oom,
+        },
+        Report::LaunchFailed {
+            job,
+            generation,
+            why,
+            node_fault,
+        } => Event::LaunchFailed {
+            job,
+            node,
+            generation,
+            why,
+            node_fault,
+        },
+        Report::Cleaned { job, generation } => Event::Cleaned {
+            job,
+            node,
+            generation,
+        },
     }
 }

@@ -1,10 +1,10 @@
 //! Commands of clients, as events and answers. Whether the caller may is settled before they come here; whether the state
 //! allows it is settled here, since only the writer knows it.
 
+use super::Writer;
 use super::ask::{Answer, Ask, Command, JobChange};
 use super::turn::Turn;
 use super::waits::{WaitKind, parts};
-use super::Writer;
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
@@ -23,14 +23,20 @@ use tokio::time::Instant;
 const SIGKILL: u8 = 9;
 
 fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
-    Refusal { kind, text: text.into() }
+    Refusal {
+        kind,
+        text: text.into(),
+    }
 }
 
 impl Writer {
     /// Takes one question: answers it in this turn, or lets it wait.
     pub(super) fn ask(&mut self, turn: &mut Turn, ask: Ask) {
         let (command, ask) = parts(ask);
-        let waits = matches!(command, Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. });
+        let waits = matches!(
+            command,
+            Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. }
+        );
         if waits && self.waits.is_full() {
             let busy = refuse(RefusalKind::Busy, "too many calls wait already");
             turn.answers.push((ask.2, Err(busy)));
@@ -38,9 +44,15 @@ impl Writer {
         }
         let caller = ask.1.clone();
         let answer = match command {
-            Command::Run { spec, step, immediate } => match self.submit(turn, *spec, None) {
+            Command::Run {
+                spec,
+                step,
+                immediate,
+            } => match self.submit(turn, *spec, None) {
                 Ok(job) => {
-                    let deadline = immediate.map(|secs| Instant::now() + Duration::from_secs(secs.min(u64::from(u32::MAX))));
+                    let deadline = immediate.map(|secs| {
+                        Instant::now() + Duration::from_secs(secs.min(u64::from(u32::MAX)))
+                    });
                     self.wait(job, ask, WaitKind::Run { step, deadline });
                     return;
                 }
@@ -56,7 +68,9 @@ impl Writer {
                 Err(refusal) => Err(refusal),
             },
             Command::AwaitEnd { job } => match self.state(job) {
-                Ok(JobState::Pending | JobState::Running) => return self.wait(job, ask, WaitKind::End),
+                Ok(JobState::Pending | JobState::Running) => {
+                    return self.wait(job, ask, WaitKind::End);
+                }
                 Ok(_) => self.ended(job),
                 Err(refusal) => Err(refusal),
             },
@@ -68,17 +82,26 @@ impl Writer {
     /// The commands that are answered at once.
     fn command(&mut self, turn: &mut Turn, caller: &Caller, command: Command) -> Answer {
         match command {
-            Command::Submit { spec, payload } => {
-                self.submit(turn, *spec, payload).map(|job| Reply::Submitted { job })
-            }
+            Command::Submit { spec, payload } => self
+                .submit(turn, *spec, payload)
+                .map(|job| Reply::Submitted { job }),
             Command::Step { job, step } => match self.state(job)? {
                 JobState::Pending => Err(refuse(RefusalKind::JobPending, "")),
                 JobState::Running => self.grant_step(turn, job, &step, caller),
                 _ => Err(refuse(RefusalKind::AlreadyDone, "")),
             },
             Command::Finish { job, exit } => self.finish(turn, job, Event::Finished { job, exit }),
-            Command::Cancel { jobs, signal, batch_only, step } => {
-                let how = Signalling { signal, batch_only, step };
+            Command::Cancel {
+                jobs,
+                signal,
+                batch_only,
+                step,
+            } => {
+                let how = Signalling {
+                    signal,
+                    batch_only,
+                    step,
+                };
                 Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
             }
             Command::Script { job } => self.script(turn, job),
@@ -86,12 +109,18 @@ impl Writer {
             Command::Release { jobs } => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
             Command::Requeue { job } => self.requeue(turn, job),
             Command::UpdateJob { job, change } => self.update_job(turn, caller, job, change),
-            Command::UpdateNode { nodes, admin, reason } => {
-                self.update_nodes(turn, caller, &nodes, admin, reason.as_deref())
-            }
+            Command::UpdateNode {
+                nodes,
+                admin,
+                reason,
+            } => self.update_nodes(turn, caller, &nodes, admin, reason.as_deref()),
             Command::UpdatePartition { name, state } => {
-                let update = Event::PartitionUpdated { name: name.clone(), state };
-                self.propose(turn, update).map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
+                let update = Event::PartitionUpdated {
+                    name: name.clone(),
+                    state,
+                };
+                self.propose(turn, update)
+                    .map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
                 Ok(Reply::Done)
             }
             Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. } => {
@@ -101,24 +130,42 @@ impl Writer {
     }
 
     fn job(&self, job: JobId) -> Result<&Job, Refusal> {
-        self.cluster.jobs.get(&job).ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))
+        self.cluster
+            .jobs
+            .get(&job)
+            .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))
     }
 
     fn state(&self, job: JobId) -> Result<JobState, Refusal> {
         self.job(job).map(|job| job.state)
     }
 
-    fn submit(&mut self, turn: &mut Turn, mut spec: JobSpec, payload: Option<Payload>) -> Result<JobId, Refusal> {
+    fn submit(
+        &mut self,
+        turn: &mut Turn,
+        mut spec: JobSpec,
+        payload: Option<Payload>,
+    ) -> Result<JobId, Refusal> {
         let admitted = admit::admit(&self.cluster, &mut spec, turn.at)?;
         let numbers_used_up = || refuse(RefusalKind::Busy, "every job number was used");
         let job = self.cluster.next_job_id().ok_or_else(numbers_used_up)?;
-        let submitted = Event::Submitted { job, spec: Arc::new(spec), priority: admitted.priority };
-        self.propose(turn, submitted).map_err(|why| refuse(RefusalKind::Invalid, why))?;
+        let submitted = Event::Submitted {
+            job,
+            spec: Arc::new(spec),
+            priority: admitted.priority,
+        };
+        self.propose(turn, submitted)
+            .map_err(|why| refuse(RefusalKind::Invalid, why))?;
         if let Some(payload) = payload {
             turn.batch.payloads.push((job, payload.clone()));
             turn.payloads.insert(job, payload);
         }
-        if let Some(job) = self.cluster.jobs.get(&job).filter(|job| job.spec.kind == JobKind::Alloc) {
+        if let Some(job) = self
+            .cluster
+            .jobs
+            .get(&job)
+            .filter(|job| job.spec.kind == JobKind::Alloc)
+        {
             self.waits.leave(job);
         }
         Ok(job)
@@ -129,44 +176,73 @@ impl Writer {
         if self.state(job)?.is_terminal() {
             return Err(refuse(RefusalKind::AlreadyDone, ""));
         }
-        self.propose(turn, event).map_err(|why| refuse(RefusalKind::AlreadyDone, why))?;
+        self.propose(turn, event)
+            .map_err(|why| refuse(RefusalKind::AlreadyDone, why))?;
         Ok(Reply::Done)
     }
 
-    fn cancel(&mut self, turn: &mut Turn, caller: &Caller, id: JobId, how: Signalling) -> Result<(), Refusal> {
+    fn cancel(
+        &mut self,
+        turn: &mut Turn,
+        caller: &Caller,
+        id: JobId,
+        how: Signalling,
+    ) -> Result<(), Refusal> {
         let job = self.job(id)?;
         if job.state.is_terminal() {
             return Err(refuse(RefusalKind::AlreadyDone, ""));
         }
         let whole = how.step.is_none() && !how.batch_only;
         if whole && how.signal.is_none_or(|signal| signal == SIGKILL) {
-            let cancelled = Event::Cancelled { job: id, by: caller.uid };
-            return self.propose(turn, cancelled).map_err(|why| refuse(RefusalKind::AlreadyDone, why));
+            let cancelled = Event::Cancelled {
+                job: id,
+                by: caller.uid,
+            };
+            return self
+                .propose(turn, cancelled)
+                .map_err(|why| refuse(RefusalKind::AlreadyDone, why));
         }
         if job.state == JobState::Pending {
             return Err(refuse(RefusalKind::JobPending, ""));
         }
-        let step = if how.batch_only { Some(StepKind::Batch) } else { how.step };
+        let step = if how.batch_only {
+            Some(StepKind::Batch)
+        } else {
+            how.step
+        };
         if let Some(step) = step.filter(|step| !job.steps.contains_key(step)) {
             return Err(refuse(RefusalKind::InvalidJobId, format!("{id}.{step}")));
         }
         let signal = how.signal.unwrap_or(SIGKILL);
         for share in &job.allocation {
-            turn.direct.push((share.node, ToAgent::Signal { job: id, step, signal }));
+            turn.direct.push((
+                share.node,
+                ToAgent::Signal {
+                    job: id,
+                    step,
+                    signal,
+                },
+            ));
         }
         Ok(())
     }
 
     fn script(&self, turn: &Turn, job: JobId) -> Answer {
         if self.job(job)?.spec.kind != JobKind::Batch {
-            return Err(refuse(RefusalKind::Invalid, format!("job {job} has no batch script")));
+            return Err(refuse(
+                RefusalKind::Invalid,
+                format!("job {job} has no batch script"),
+            ));
         }
         if let Some(payload) = turn.payloads.get(&job) {
             return Ok(Reply::Script(payload.script.clone()));
         }
         match self.store.payload(job) {
             Ok(Some(payload)) => Ok(Reply::Script(payload.script)),
-            Ok(None) => Err(refuse(RefusalKind::Invalid, format!("the script of job {job} is not kept any more"))),
+            Ok(None) => Err(refuse(
+                RefusalKind::Invalid,
+                format!("the script of job {job} is not kept any more"),
+            )),
             Err(e) => Err(refuse(RefusalKind::NotDurable, e.to_string())),
         }
     }
@@ -175,8 +251,12 @@ impl Writer {
         if self.state(job)? != JobState::Pending {
             return Err(refuse(RefusalKind::JobNotPending, ""));
         }
-        let held = Event::Held { job, by_admin: caller.operator };
-        self.propose(turn, held).map_err(|why| refuse(RefusalKind::JobNotPending, why))
+        let held = Event::Held {
+            job,
+            by_admin: caller.operator,
+        };
+        self.propose(turn, held)
+            .map_err(|why| refuse(RefusalKind::JobNotPending, why))
     }
 
     fn release(&mut self, turn: &mut Turn, caller: &Caller, id: JobId) -> Result<(), Refusal> {
@@ -190,43 +270,74 @@ impl Writer {
         if job.priority != 0 {
             return Ok(());
         }
-        self.propose(turn, Event::Released { job: id }).map_err(|why| refuse(RefusalKind::JobNotPending, why))
+        self.propose(turn, Event::Released { job: id })
+            .map_err(|why| refuse(RefusalKind::JobNotPending, why))
     }
 
     fn requeue(&mut self, turn: &mut Turn, id: JobId) -> Answer {
         let job = self.job(id)?;
         if job.spec.kind != JobKind::Batch {
-            return Err(refuse(RefusalKind::Invalid, "only batch jobs can be requeued"));
+            return Err(refuse(
+                RefusalKind::Invalid,
+                "only batch jobs can be requeued",
+            ));
         }
         if job.state == JobState::Pending {
             return Err(refuse(RefusalKind::JobPending, ""));
         }
-        self.propose(turn, Event::Requeued { job: id }).map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
+        self.propose(turn, Event::Requeued { job: id })
+            .map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
         Ok(Reply::Done)
     }
 
-    fn update_job(&mut self, turn: &mut Turn, caller: &Caller, id: JobId, change: JobChange) -> Answer {
+    fn update_job(
+        &mut self,
+        turn: &mut Turn,
+        caller: &Caller,
+        id: JobId,
+        change: JobChange,
+    ) -> Answer {
         let job = self.job(id)?;
         if job.state.is_terminal() {
             return Err(refuse(RefusalKind::JobFinished, ""));
         }
-        let JobChange { time_limit, name, comment, partition, priority } = change;
+        let JobChange {
+            time_limit,
+            name,
+            comment,
+            partition,
+            priority,
+        } = change;
         if !caller.operator {
-            let longer = time_limit.is_some_and(|new| new > job.spec.time_limit.unwrap_or(TimeLimit::Unlimited));
+            let longer = time_limit
+                .is_some_and(|new| new > job.spec.time_limit.unwrap_or(TimeLimit::Unlimited));
             if longer || priority.is_some() {
                 return Err(refuse(RefusalKind::AccessDenied, ""));
             }
         }
         if let Some(name) = &partition {
-            if !self.cluster.partitions.iter().any(|known| &known.name == name) {
+            if !self
+                .cluster
+                .partitions
+                .iter()
+                .any(|known| &known.name == name)
+            {
                 return Err(refuse(RefusalKind::InvalidPartition, name.clone()));
             }
             if job.state != JobState::Pending {
                 return Err(refuse(RefusalKind::JobNotPending, ""));
             }
         }
-        let updated = Event::JobUpdated { job: id, time_limit, name, comment, partition, priority };
-        self.propose(turn, updated).map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
+        let updated = Event::JobUpdated {
+            job: id,
+            time_limit,
+            name,
+            comment,
+            partition,
+            priority,
+        };
+        self.propose(turn, updated)
+            .map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
         Ok(Reply::Done)
     }
 
@@ -245,7 +356,9 @@ impl Writer {
         };
         let ids = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
         for id in ids {
-            let Some(node) = self.cluster.nodes.get(&id) else { continue };
+            let Some(node) = self.cluster.nodes.get(&id) else {
+                continue;
+            };
             let admin = admin.unwrap_or(node.admin);
             let reason = match reason {
                 Some(reason) => reason.to_owned(),
@@ -253,9 +366,20 @@ impl Writer {
                 None => node.reason.clone(),
             };
             if admin != AdminState::Up && reason.is_empty() {
-                return Err(refuse(RefusalKind::Invalid, "a reason is needed to drain a node or take it down"));
+                return Err(refuse(
+                    RefusalKind::Invalid,
+                    "a reason is needed to drain a node or take it down",
+                ));
             }
-            self.propose_quietly(turn, Event::NodeUpdated { node: id, admin, reason, by: caller.uid });
+            self.propose_quietly(
+                turn,
+                Event::NodeUpdated {
+                    node: id,
+                    admin,
+                    reason,
+                    by: caller.uid,
+                },
+            );
         }
         Ok(Reply::Done)
     }
@@ -273,6 +397,7 @@ fn per_job(
     jobs: Vec<(JobId, Option<Refusal>)>,
     mut act: impl FnMut(JobId) -> Result<(), Refusal>,
 ) -> Reply {
-    let outcome = |(job, refused): (JobId, Option<Refusal>)| (job, refused.or_else(|| act(job).err()));
+    let outcome =
+        |(job, refused): (JobId, Option<Refusal>)| (job, refused.or_else(|| act(job).err()));
     Reply::PerJob(jobs.into_iter().map(outcome).collect())
 }

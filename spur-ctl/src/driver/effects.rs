@@ -13,7 +13,9 @@ use std::sync::Arc;
 /// The node that an effect is for, if it is for one.
 pub(super) fn addressee(effect: &Effect) -> Option<NodeId> {
     match effect {
-        Effect::Assign { node, .. } | Effect::Launch { node, .. } | Effect::Revoke { node, .. } => Some(*node),
+        Effect::Assign { node, .. } | Effect::Launch { node, .. } | Effect::Revoke { node, .. } => {
+            Some(*node)
+        }
         Effect::Notify { .. } | Effect::DropPayload { .. } => None,
     }
 }
@@ -23,13 +25,20 @@ impl Writer {
     pub(super) fn send_effects(&mut self, turn: &mut Turn) {
         for effect in std::mem::take(&mut turn.effects) {
             let message = match effect {
-                Effect::Assign { node, job } => self.cluster.job_order(job, node).map(|o| (node, ToAgent::Assign(o))),
+                Effect::Assign { node, job } => self
+                    .cluster
+                    .job_order(job, node)
+                    .map(|o| (node, ToAgent::Assign(o))),
                 Effect::Launch { node, job, step } => {
                     let order = self.cluster.step_order(job, step, node);
                     let order = order.and_then(|order| self.with_payload(&turn.payloads, order));
                     order.map(|order| (node, ToAgent::Launch(order)))
                 }
-                Effect::Revoke { node, job, generation } => Some((node, ToAgent::Revoke { job, generation })),
+                Effect::Revoke {
+                    node,
+                    job,
+                    generation,
+                } => Some((node, ToAgent::Revoke { job, generation })),
                 Effect::Notify { .. } | Effect::DropPayload { .. } => None,
             };
             if let Some((node, message)) = message {
@@ -42,7 +51,11 @@ impl Writer {
     }
 
     /// Adds what a batch step runs. `None`, and a line in the log, if it cannot be read.
-    pub(super) fn with_payload(&self, fresh: &BTreeMap<JobId, Payload>, mut order: StepOrder) -> Option<StepOrder> {
+    pub(super) fn with_payload(
+        &self,
+        fresh: &BTreeMap<JobId, Payload>,
+        mut order: StepOrder,
+    ) -> Option<StepOrder> {
         if order.step != StepKind::Batch {
             return Some(order);
         }
@@ -54,7 +67,10 @@ impl Writer {
                 None
             }),
         };
-        let host = order.nodes.get(order.index as usize).map_or("", |(name, _)| name.as_str());
+        let host = order
+            .nodes
+            .get(order.index as usize)
+            .map_or("", |(name, _)| name.as_str());
         order.batch = Some(Arc::new(batch_order(order.job, &job.spec, payload?, host)));
         Some(order)
     }
@@ -76,6 +92,16 @@ fn batch_order(job: JobId, spec: &JobSpec, payload: Payload, host: &str) -> Batc
         filename::expand(if pattern.is_empty() { default } else { pattern }, &names)
     };
     let stdout = expand(&spec.stdout, filename::DEFAULT_OUTPUT);
-    let stderr = if spec.stderr.is_empty() { stdout.clone() } else { expand(&spec.stderr, "") };
-    BatchOrder { payload, stdin: expand(&spec.stdin, "/dev/null"), stdout, stderr, append: spec.append }
+    let stderr = if spec.stderr.is_empty() {
+        stdout.clone()
+    } else {
+        expand(&spec.stderr, "")
+    };
+    BatchOrder {
+        payload,
+        stdin: expand(&spec.stdin, "/dev/null"),
+        stdout,
+        stderr,
+        append: spec.append,
+    }
 }

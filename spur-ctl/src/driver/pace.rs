@@ -34,7 +34,13 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { wanted: true, not_before: now, last_pass: Duration::ZERO, reasons: (REASONS_PER_SEC, now), reasons_due: None }
+        Self {
+            wanted: true,
+            not_before: now,
+            last_pass: Duration::ZERO,
+            reasons: (REASONS_PER_SEC, now),
+            reasons_due: None,
+        }
     }
 
     /// Something changed that a pass may act on.
@@ -49,7 +55,11 @@ impl Pace {
 
     /// When a pass that is wanted may be.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        self.wanted.then_some(self.not_before).into_iter().chain(self.reasons_due).min()
+        self.wanted
+            .then_some(self.not_before)
+            .into_iter()
+            .chain(self.reasons_due)
+            .min()
     }
 
     fn ran(&mut self, begun: Instant, wanted_again: bool) -> Duration {
@@ -65,7 +75,9 @@ impl Pace {
         let (left, since) = &mut self.reasons;
         let refill = now.duration_since(*since).as_millis() * u128::from(REASONS_PER_SEC) / 1000;
         if refill > 0 {
-            let refilled = u128::from(*left).saturating_add(refill).min(u128::from(REASONS_PER_SEC));
+            let refilled = u128::from(*left)
+                .saturating_add(refill)
+                .min(u128::from(REASONS_PER_SEC));
             (*left, *since) = (u32::try_from(refilled).unwrap_or(REASONS_PER_SEC), now);
         }
         let granted = (*left).min(u32::try_from(count).unwrap_or(u32::MAX));

@@ -43,7 +43,11 @@ impl Writer {
 
     fn row_of_job(&mut self, job: JobId) {
         match self.cluster.jobs.get(&job) {
-            Some(known) => self.publisher.draft.jobs.insert(job.0, view::job_view(&self.cluster, known)),
+            Some(known) => self
+                .publisher
+                .draft
+                .jobs
+                .insert(job.0, view::job_view(&self.cluster, known)),
             None => {
                 self.publisher.draft.jobs.remove(job.0);
                 self.denials.forget(job);
@@ -52,7 +56,9 @@ impl Writer {
     }
 
     fn row_of_node(&mut self, id: NodeId) {
-        let Some(node) = self.cluster.nodes.get(&id) else { return };
+        let Some(node) = self.cluster.nodes.get(&id) else {
+            return;
+        };
         let mut row = view::node_view(&self.cluster, node);
         if let Some(pulse) = self.pulses.get(&id) {
             row.node.load_x100 = pulse.load_x100;

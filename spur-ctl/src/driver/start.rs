@@ -30,7 +30,11 @@ pub struct Parts {
 }
 
 /// Reads the state back, makes the configuration known, and starts the writer on a thread of its own.
-pub fn start(mut store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<Parts, StoreError> {
+pub fn start(
+    mut store: Box<dyn Store>,
+    config: &Config,
+    key: Arc<[u8]>,
+) -> Result<Parts, StoreError> {
     let (cluster, last_at) = store.load()?.replay();
     store.retain_payloads(&cluster)?;
     let (publisher, readers) = Publisher::new();
@@ -52,7 +56,10 @@ pub fn start(mut store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Resu
         denials: Arc::clone(&denials),
         publisher,
         key,
-        counters: Counters { started: now(), ..Counters::default() },
+        counters: Counters {
+            started: now(),
+            ..Counters::default()
+        },
         turn: 0,
     };
     writer.configure(config)?;
@@ -66,12 +73,24 @@ pub fn start(mut store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Resu
     let thread = std::thread::Builder::new()
         .name("writer".to_owned())
         .spawn(move || drop(stop.send(run(writer, receiver))))
-        .map_err(|e| StoreError::Open { path: config.state_dir.clone(), cause: format!("start the writer: {e}") })?;
-    Ok(Parts { inbox, readers, denials, stopped, thread })
+        .map_err(|e| StoreError::Open {
+            path: config.state_dir.clone(),
+            cause: format!("start the writer: {e}"),
+        })?;
+    Ok(Parts {
+        inbox,
+        readers,
+        denials,
+        stopped,
+        thread,
+    })
 }
 
 fn run(writer: Writer, inbox: mpsc::Receiver<Input>) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| e.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(|e| e.to_string())?;
     runtime.block_on(writer.run(inbox))
 }
 
@@ -85,7 +104,10 @@ impl Writer {
         if changed == self.cluster {
             return Ok(());
         }
-        self.store.append(&Batch { events: vec![(at, event)], ..Batch::default() })?;
+        self.store.append(&Batch {
+            events: vec![(at, event)],
+            ..Batch::default()
+        })?;
         self.cluster = changed;
         self.last_at = at;
         Ok(())

@@ -107,7 +107,9 @@ impl Writer {
             return Err(why);
         }
         match &event {
-            Event::Configured { .. } | Event::PartitionUpdated { .. } => turn.partitions_touched = true,
+            Event::Configured { .. } | Event::PartitionUpdated { .. } => {
+                turn.partitions_touched = true
+            }
             Event::Placed { .. } => self.counters.jobs_started += 1,
             _ => {}
         }
@@ -121,7 +123,9 @@ impl Writer {
             match effect {
                 Effect::Notify { job } => drop(turn.notified.insert(job)),
                 Effect::DropPayload { job } => turn.batch.dropped.push(job),
-                Effect::Assign { .. } | Effect::Launch { .. } | Effect::Revoke { .. } => turn.effects.push(effect),
+                Effect::Assign { .. } | Effect::Launch { .. } | Effect::Revoke { .. } => {
+                    turn.effects.push(effect)
+                }
             }
         }
         Ok(())
@@ -143,7 +147,11 @@ impl Writer {
         if self.denials_due.is_some_and(|due| due <= now) {
             self.log_denials(turn);
         }
-        if self.cluster.next_deadline(turn.at).is_some_and(|(when, _)| when <= turn.at) {
+        if self
+            .cluster
+            .next_deadline(turn.at)
+            .is_some_and(|(when, _)| when <= turn.at)
+        {
             self.pace.want();
         }
     }
@@ -239,5 +247,8 @@ impl Writer {
 }
 
 fn not_durable(reason: &str) -> Refusal {
-    Refusal { kind: RefusalKind::NotDurable, text: reason.to_owned() }
+    Refusal {
+        kind: RefusalKind::NotDurable,
+        text: reason.to_owned(),
+    }
 }

@@ -84,13 +84,32 @@ impl Waits {
         self.jobs.len() >= WAITS_MAX
     }
 
-    pub(super) fn add(&mut self, job: JobId, turn: u64, ask: (u64, Caller, oneshot::Sender<Answer>), kind: WaitKind) {
+    pub(super) fn add(
+        &mut self,
+        job: JobId,
+        turn: u64,
+        ask: (u64, Caller, oneshot::Sender<Answer>),
+        kind: WaitKind,
+    ) {
         let (call, caller, reply) = ask;
-        self.put_back(job, Wait { call, caller, kind, reply, born: turn });
+        self.put_back(
+            job,
+            Wait {
+                call,
+                caller,
+                kind,
+                reply,
+                born: turn,
+            },
+        );
     }
 
     pub(super) fn put_back(&mut self, job: JobId, wait: Wait) {
-        if let WaitKind::Run { deadline: Some(deadline), .. } = wait.kind {
+        if let WaitKind::Run {
+            deadline: Some(deadline),
+            ..
+        } = wait.kind
+        {
             self.deadlines.insert((deadline, job));
         }
         self.jobs.insert(wait.call, job);
@@ -107,7 +126,11 @@ impl Waits {
         if waits.is_empty() {
             self.by_job.remove(&job);
         }
-        if let WaitKind::Run { deadline: Some(deadline), .. } = wait.kind {
+        if let WaitKind::Run {
+            deadline: Some(deadline),
+            ..
+        } = wait.kind
+        {
             self.deadlines.remove(&(deadline, job));
         }
         Some((job, wait))
@@ -127,9 +150,13 @@ impl Waits {
 
     /// The client is away from now on, unless it still has a call open.
     pub(super) fn leave(&mut self, job: &Job) {
-        let leased = matches!(job.spec.kind, JobKind::Run | JobKind::Alloc) && !job.state.is_terminal();
+        let leased =
+            matches!(job.spec.kind, JobKind::Run | JobKind::Alloc) && !job.state.is_terminal();
         let owner = job.spec.owner.uid;
-        if !leased || self.away.contains_key(&job.id) || self.of(job.id).any(|wait| wait.caller.uid == owner) {
+        if !leased
+            || self.away.contains_key(&job.id)
+            || self.of(job.id).any(|wait| wait.caller.uid == owner)
+        {
             return;
         }
         let until = Instant::now() + LEASE;
@@ -140,7 +167,10 @@ impl Waits {
     /// When the next lease or wait ends.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let first = |set: &BTreeSet<(Instant, JobId)>| set.first().map(|(when, _)| *when);
-        [first(&self.away_order), first(&self.deadlines)].into_iter().flatten().min()
+        [first(&self.away_order), first(&self.deadlines)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn remember_gone(&mut self, call: u64) {
@@ -153,10 +183,18 @@ impl Waits {
     pub(super) fn roll_back(&mut self, turn: u64, cluster: &Cluster) -> Vec<Wait> {
         let lost = |(job, waits): (&JobId, &Vec<Wait>)| {
             let known = cluster.jobs.contains_key(job);
-            waits.iter().filter(|wait| !known || wait.born == turn).map(|wait| wait.call).collect::<Vec<_>>()
+            waits
+                .iter()
+                .filter(|wait| !known || wait.born == turn)
+                .map(|wait| wait.call)
+                .collect::<Vec<_>>()
         };
         let calls: Vec<u64> = self.by_job.iter().flat_map(lost).collect();
-        let lost = calls.into_iter().filter_map(|call| self.take(call)).map(|(_, wait)| wait).collect();
+        let lost = calls
+            .into_iter()
+            .filter_map(|call| self.take(call))
+            .map(|(_, wait)| wait)
+            .collect();
         for job in cluster.jobs.values() {
             self.leave(job);
         }
@@ -166,15 +204,28 @@ impl Waits {
 
 impl Writer {
     /// Lets a call wait for a job.
-    pub(super) fn wait(&mut self, job: JobId, ask: (u64, Caller, oneshot::Sender<Answer>), kind: WaitKind) {
+    pub(super) fn wait(
+        &mut self,
+        job: JobId,
+        ask: (u64, Caller, oneshot::Sender<Answer>),
+        kind: WaitKind,
+    ) {
         self.waits.add(job, self.turn, ask, kind);
     }
 
     /// A client went away. If it waited for a job of its own to start, the job goes with it.
     pub(super) fn call_gone(&mut self, turn: &mut Turn, call: u64) {
-        let Some((job, wait)) = self.waits.take(call) else { return };
+        let Some((job, wait)) = self.waits.take(call) else {
+            return;
+        };
         if matches!(wait.kind, WaitKind::Run { .. }) {
-            self.propose_quietly(turn, Event::Cancelled { job, by: wait.caller.uid });
+            self.propose_quietly(
+                turn,
+                Event::Cancelled {
+                    job,
+                    by: wait.caller.uid,
+                },
+            );
         }
         if let Some(job) = self.cluster.jobs.get(&job) {
             self.waits.leave(job);
@@ -186,9 +237,17 @@ impl Writer {
         for call in std::mem::take(&mut self.waits.gone) {
             self.call_gone(turn, call);
         }
-        while let Some((_, job)) = self.waits.away_order.first().copied().filter(|(until, _)| *until <= now) {
+        while let Some((_, job)) = self
+            .waits
+            .away_order
+            .first()
+            .copied()
+            .filter(|(until, _)| *until <= now)
+        {
             self.waits.back(job);
-            let Some(owner) = self.cluster.jobs.get(&job).map(|job| job.spec.owner.uid) else { continue };
+            let Some(owner) = self.cluster.jobs.get(&job).map(|job| job.spec.owner.uid) else {
+                continue;
+            };
             tracing::info!(%job, "its client is gone: ended");
             self.propose_quietly(turn, Event::Cancelled { job, by: owner });
         }
@@ -196,12 +255,26 @@ impl Writer {
 
     /// Ends jobs that did not start within the time that their client gives them.
     pub(super) fn end_immediates(&mut self, turn: &mut Turn, now: Instant) {
-        while let Some((deadline, job)) = self.waits.deadlines.first().copied().filter(|(when, _)| *when <= now) {
+        while let Some((deadline, job)) = self
+            .waits
+            .deadlines
+            .first()
+            .copied()
+            .filter(|(when, _)| *when <= now)
+        {
             self.waits.deadlines.remove(&(deadline, job));
-            let waiting = self.waits.of(job).find(|wait| matches!(wait.kind, WaitKind::Run { .. }));
-            let Some((call, by)) = waiting.map(|wait| (wait.call, wait.caller.uid)) else { continue };
+            let waiting = self
+                .waits
+                .of(job)
+                .find(|wait| matches!(wait.kind, WaitKind::Run { .. }));
+            let Some((call, by)) = waiting.map(|wait| (wait.call, wait.caller.uid)) else {
+                continue;
+            };
             self.propose_quietly(turn, Event::Cancelled { job, by });
-            let refusal = Refusal { kind: RefusalKind::CannotStartImmediately, text: String::new() };
+            let refusal = Refusal {
+                kind: RefusalKind::CannotStartImmediately,
+                text: String::new(),
+            };
             self.answer_wait(turn, call, Err(refusal));
         }
     }
@@ -227,7 +300,10 @@ impl Writer {
     fn outcome(&mut self, turn: &mut Turn, job: JobId, call: u64) -> Option<Answer> {
         let wait = self.waits.of(job).find(|wait| wait.call == call)?;
         let Some(state) = self.cluster.jobs.get(&job).map(|job| job.state) else {
-            return Some(Err(Refusal { kind: RefusalKind::InvalidJobId, text: job.to_string() }));
+            return Some(Err(Refusal {
+                kind: RefusalKind::InvalidJobId,
+                text: job.to_string(),
+            }));
         };
         match (&wait.kind, state) {
             (WaitKind::Run { .. } | WaitKind::Allocation, JobState::Pending) => None,
@@ -260,21 +336,37 @@ impl Writer {
 
     /// Why a job that somebody waited for will not start.
     pub(super) fn ended_early(&self, job: JobId) -> Refusal {
-        let text = self.cluster.jobs.get(&job).map(|job| job.reason_text.clone()).unwrap_or_default();
-        Refusal { kind: RefusalKind::JobEnded, text }
+        let text = self
+            .cluster
+            .jobs
+            .get(&job)
+            .map(|job| job.reason_text.clone())
+            .unwrap_or_default();
+        Refusal {
+            kind: RefusalKind::JobEnded,
+            text,
+        }
     }
 
     fn view(&self, job: JobId) -> Result<Box<spur_core::api::JobView>, Refusal> {
         let found = self.cluster.jobs.get(&job);
         found
             .map(|job| Box::new(view::job_view(&self.cluster, job)))
-            .ok_or_else(|| Refusal { kind: RefusalKind::InvalidJobId, text: job.to_string() })
+            .ok_or_else(|| Refusal {
+                kind: RefusalKind::InvalidJobId,
+                text: job.to_string(),
+            })
     }
 }
 
 /// The parts of a question that outlive its command.
 pub(super) fn parts(ask: Ask) -> (super::Command, (u64, Caller, oneshot::Sender<Answer>)) {
-    let Ask { call, caller, command, reply } = ask;
+    let Ask {
+        call,
+        caller,
+        command,
+        reply,
+    } = ask;
     (command, (call, caller, reply))
 }
 
@@ -288,7 +380,10 @@ pub struct Watch {
 impl Watch {
     /// Watches a call.
     pub fn new(call: u64, inbox: tokio::sync::mpsc::Sender<Input>) -> Self {
-        Self { call, inbox: Some(inbox) }
+        Self {
+            call,
+            inbox: Some(inbox),
+        }
     }
 
     /// It was answered.
@@ -299,10 +394,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let Some(inbox) = self.inbox.take() else { return };
+        let Some(inbox) = self.inbox.take() else {
+            return;
+        };
         let gone = Input::CallGone { call: self.call };
         // The inbox may be full; this message must not be lost, and dropping cannot wait. There is at most one for each call.
-        if let (Err(full), Ok(runtime)) = (inbox.try_send(gone), tokio::runtime::Handle::try_current()) {
+        if let (Err(full), Ok(runtime)) =
+            (inbox.try_send(gone), tokio::runtime::Handle::try_current())
+        {
             drop(runtime.spawn(async move { inbox.send(full.into_inner()).await.ok() }));
         }
     }

@@ -20,9 +20,17 @@ const USERS_MAX: usize = 10_000;
 /// The caller behind a connection.
 pub async fn caller(service: &Service, peer: UCred) -> Caller {
     let (uid, gid) = (Uid(peer.uid()), Gid(peer.gid()));
-    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let pid = peer
+        .pid()
+        .and_then(|pid| u32::try_from(pid).ok())
+        .unwrap_or(0);
     let operator = uid == Uid(0) || service.users().is_operator(uid).await;
-    Caller { uid, gid, pid, operator }
+    Caller {
+        uid,
+        gid,
+        pid,
+        operator,
+    }
 }
 
 /// The user database, remembered.
@@ -35,7 +43,10 @@ pub struct Users {
 impl Users {
     /// With the names of the operators.
     pub fn new(operators: BTreeSet<String>) -> Self {
-        Self { operators, known: Mutex::default() }
+        Self {
+            operators,
+            known: Mutex::default(),
+        }
     }
 
     async fn is_operator(&self, uid: Uid) -> bool {
@@ -48,7 +59,9 @@ impl Users {
         if owner.gid != caller.gid {
             owner.gid = caller.gid;
             let gid = caller.gid;
-            owner.group = blocking(move || group_name(gid.0)).await.unwrap_or_else(|| gid.to_string());
+            owner.group = blocking(move || group_name(gid.0))
+                .await
+                .unwrap_or_else(|| gid.to_string());
         }
         owner
     }
@@ -60,7 +73,11 @@ impl Users {
                 return Arc::clone(owner);
             }
         }
-        let owner = Arc::new(blocking(move || look_up(uid)).await.unwrap_or_else(|| unknown(uid)));
+        let owner = Arc::new(
+            blocking(move || look_up(uid))
+                .await
+                .unwrap_or_else(|| unknown(uid)),
+        );
         let mut known = self.known();
         if known.len() >= USERS_MAX {
             known.clear();
@@ -75,7 +92,9 @@ impl Users {
 }
 
 /// Asks the database on a thread that may block.
-async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
+async fn blocking<T: Send + 'static>(
+    ask: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Option<T> {
     tokio::task::spawn_blocking(ask).await.ok().flatten()
 }
 
@@ -120,7 +139,12 @@ mod tests {
     use super::*;
 
     fn caller(uid: u32, gid: u32) -> Caller {
-        Caller { uid: Uid(uid), gid: Gid(gid), pid: 1, operator: false }
+        Caller {
+            uid: Uid(uid),
+            gid: Gid(gid),
+            pid: 1,
+            operator: false,
+        }
     }
 
     #[tokio::test]
@@ -139,7 +163,10 @@ mod tests {
     async fn an_unknown_user_is_its_number() {
         let users = Users::new(BTreeSet::new());
         let owner = users.owner(&caller(3_999_999_999, 3_999_999_998)).await;
-        assert_eq!((owner.user.as_str(), owner.group.as_str()), ("3999999999", "3999999998"));
+        assert_eq!(
+            (owner.user.as_str(), owner.group.as_str()),
+            ("3999999999", "3999999998")
+        );
         assert_eq!(owner.groups, []);
     }
 }

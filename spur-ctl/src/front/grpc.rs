@@ -31,16 +31,26 @@ impl Front {
 
 #[tonic::async_trait]
 impl Controller for Front {
-    async fn call(&self, request: Request<wire::CallRequest>) -> Result<Response<wire::CallReply>, Status> {
-        let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
-        let peer = peer.ok_or_else(|| Status::unauthenticated("the kernel does not say who calls"))?;
+    async fn call(
+        &self,
+        request: Request<wire::CallRequest>,
+    ) -> Result<Response<wire::CallReply>, Status> {
+        let peer = request
+            .extensions()
+            .get::<UdsConnectInfo>()
+            .and_then(|info| info.peer_cred);
+        let peer =
+            peer.ok_or_else(|| Status::unauthenticated("the kernel does not say who calls"))?;
         let answer = match api::Request::try_from(request.into_inner()) {
             Ok(request) => {
                 let caller = auth::caller(&self.service, peer).await;
                 let answer = self.service.call(caller, request).await;
                 answer.map_err(|stopped| Status::unavailable(stopped.to_string()))?
             }
-            Err(bad) => Err(api::Refusal { kind: api::RefusalKind::Invalid, text: bad.to_string() }),
+            Err(bad) => Err(api::Refusal {
+                kind: api::RefusalKind::Invalid,
+                text: bad.to_string(),
+            }),
         };
         Ok(Response::new(wire::CallReply::from(&answer)))
     }

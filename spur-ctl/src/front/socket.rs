@@ -47,7 +47,11 @@ impl Drop for SocketFile {
 
 /// Listens at a path with these permission bits. A file that a dead process left is replaced.
 pub async fn bind(path: &Path, mode: u32) -> Result<Bound, SocketError> {
-    let system = |what, cause| SocketError::System { what, path: path.to_owned(), cause };
+    let system = |what, cause| SocketError::System {
+        what,
+        path: path.to_owned(),
+        cause,
+    };
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(|cause| system("make the folder of", cause))?;
     }
@@ -65,7 +69,11 @@ pub async fn bind(path: &Path, mode: u32) -> Result<Bound, SocketError> {
 
 /// Removes what a dead process left; refuses to touch anything else.
 async fn clear(path: &Path) -> Result<(), SocketError> {
-    let system = |what, cause| SocketError::System { what, path: path.to_owned(), cause };
+    let system = |what, cause| SocketError::System {
+        what,
+        path: path.to_owned(),
+        cause,
+    };
     let found = match std::fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -92,16 +100,28 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/sock");
         let live = bind(&path, 0o666).await.unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
-        assert!(matches!(bind(&path, 0o600).await, Err(SocketError::InUse(_))));
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o666
+        );
+        assert!(matches!(
+            bind(&path, 0o600).await,
+            Err(SocketError::InUse(_))
+        ));
         std::mem::forget(live.file);
         drop(live.listener);
         let next = bind(&path, 0o600).await.unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         drop(next);
         assert!(!path.exists());
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(bind(&path, 0o600).await, Err(SocketError::NotASocket(_))));
+        assert!(matches!(
+            bind(&path, 0o600).await,
+            Err(SocketError::NotASocket(_))
+        ));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 }

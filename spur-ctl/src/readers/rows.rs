@@ -16,13 +16,17 @@ pub struct Rows<V> {
 
 impl<V> Default for Rows<V> {
     fn default() -> Self {
-        Self { chunks: Arc::default() }
+        Self {
+            chunks: Arc::default(),
+        }
     }
 }
 
 impl<V> Clone for Rows<V> {
     fn clone(&self) -> Self {
-        Self { chunks: Arc::clone(&self.chunks) }
+        Self {
+            chunks: Arc::clone(&self.chunks),
+        }
     }
 }
 
@@ -39,14 +43,18 @@ impl<V> Rows<V> {
 
     /// Puts a row in the place of another, or where none was.
     pub fn insert(&mut self, number: u32, row: V) {
-        let chunk = Arc::make_mut(&mut self.chunks).entry(number / CHUNK).or_default();
+        let chunk = Arc::make_mut(&mut self.chunks)
+            .entry(number / CHUNK)
+            .or_default();
         Arc::make_mut(chunk).insert(number, Arc::new(row));
     }
 
     /// Takes a row away.
     pub fn remove(&mut self, number: u32) {
         let chunks = Arc::make_mut(&mut self.chunks);
-        let Some(chunk) = chunks.get_mut(&(number / CHUNK)) else { return };
+        let Some(chunk) = chunks.get_mut(&(number / CHUNK)) else {
+            return;
+        };
         Arc::make_mut(chunk).remove(&number);
         if chunk.is_empty() {
             chunks.remove(&(number / CHUNK));
@@ -74,11 +82,19 @@ mod tests {
         rows.remove(3);
         assert_eq!(before.get(500).map(|row| **row), Some(5000));
         assert_eq!(before.iter().count(), 1000);
-        assert_eq!((rows.get(500).map(|row| **row), rows.get(3)), (Some(1), None));
+        assert_eq!(
+            (rows.get(500).map(|row| **row), rows.get(3)),
+            (Some(1), None)
+        );
         assert_eq!(rows.iter().count(), 999);
         let far = |rows: &Rows<u32>| Arc::as_ptr(rows.chunks.get(&7).unwrap());
         assert_eq!(far(&rows), far(&before), "an untouched chunk is shared");
-        assert!(rows.iter().map(|row| **row).filter(|row| row % 10 == 0).is_sorted());
+        assert!(
+            rows.iter()
+                .map(|row| **row)
+                .filter(|row| row % 10 == 0)
+                .is_sorted()
+        );
     }
 
     #[test]

@@ -61,7 +61,10 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
 }
 
 fn too_large(what: &str, size: usize, max: usize) -> Refusal {
-    refuse(RefusalKind::Invalid, format!("{what} of {size} is too large: at most {max}"))
+    refuse(
+        RefusalKind::Invalid,
+        format!("{what} of {size} is too large: at most {max}"),
+    )
 }
 
 fn text(what: &str, value: &str, max: usize) -> Result<(), Refusal> {
@@ -69,13 +72,20 @@ fn text(what: &str, value: &str, max: usize) -> Result<(), Refusal> {
         return Err(too_large(what, value.len(), max));
     }
     if value.contains('\0') {
-        return Err(refuse(RefusalKind::Invalid, format!("{what} contains a zero byte")));
+        return Err(refuse(
+            RefusalKind::Invalid,
+            format!("{what} contains a zero byte"),
+        ));
     }
     Ok(())
 }
 
 fn list(what: &str, len: usize) -> Result<(), Refusal> {
-    if len > LIST_MAX { Err(too_large(what, len, LIST_MAX)) } else { Ok(()) }
+    if len > LIST_MAX {
+        Err(too_large(what, len, LIST_MAX))
+    } else {
+        Ok(())
+    }
 }
 
 fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
@@ -109,7 +119,11 @@ fn payload_fits(payload: &Payload) -> Result<(), Refusal> {
         ("script", payload.script.len(), SCRIPT_MAX),
         ("environment", sum(&payload.env), ENV_MAX),
         ("arguments", sum(&payload.args), ARGS_MAX),
-        ("list of resource limits", payload.rlimits.len(), RLIMITS_MAX),
+        (
+            "list of resource limits",
+            payload.rlimits.len(),
+            RLIMITS_MAX,
+        ),
     ] {
         if size > max {
             return Err(too_large(what, size, max));

@@ -9,13 +9,21 @@ use std::sync::Arc;
 
 impl Service {
     /// Answers a query. Only kinds that the caller of this function has picked out come here.
-    pub(super) fn query(&self, view: &View, caller: &Caller, request: Request) -> Result<Reply, Refusal> {
+    pub(super) fn query(
+        &self,
+        view: &View,
+        caller: &Caller,
+        request: Request,
+    ) -> Result<Reply, Refusal> {
         match request {
             Request::Jobs { filter } => jobs(view, &filter),
             Request::Nodes => Ok(Reply::Nodes(view.nodes.iter().map(Arc::clone).collect())),
             Request::Partitions => Ok(Reply::Partitions(view.partitions.to_vec())),
             Request::Denials { job, limit } => self.denials(view, caller, job, limit),
-            Request::Stats => Ok(Reply::Stats(Stats { rss_kib: resident_kib(), ..view.stats.clone() })),
+            Request::Stats => Ok(Reply::Stats(Stats {
+                rss_kib: resident_kib(),
+                ..view.stats.clone()
+            })),
             _ => Ok(Reply::Pong {
                 cluster: view.cluster.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -26,10 +34,18 @@ impl Service {
     }
 
     /// Refusals of a job of one's own; or of all of one's jobs, and for an operator of everybody's and of processes outside jobs.
-    fn denials(&self, view: &View, caller: &Caller, job: Option<JobId>, limit: u32) -> Result<Reply, Refusal> {
+    fn denials(
+        &self,
+        view: &View,
+        caller: &Caller,
+        job: Option<JobId>,
+        limit: u32,
+    ) -> Result<Reply, Refusal> {
         let limit = limit as usize;
         if let Some(job) = job {
-            return Ok(Reply::Denials(self.denials.of_job(owned(view, caller, job)?, limit)));
+            return Ok(Reply::Denials(
+                self.denials.of_job(owned(view, caller, job)?, limit),
+            ));
         }
         let visible = |denial: &Denial| caller.operator || owned(view, caller, denial.job).is_ok();
         Ok(Reply::Denials(self.denials.newest(limit, visible)))
@@ -39,18 +55,36 @@ impl Service {
 /// One job that does not exist is an error, as in Slurm; of several, those that exist are listed.
 fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
     if filter.ids.is_empty() {
-        return Ok(Reply::Jobs(view.jobs.iter().filter(|row| filter.matches(row)).map(Arc::clone).collect()));
+        return Ok(Reply::Jobs(
+            view.jobs
+                .iter()
+                .filter(|row| filter.matches(row))
+                .map(Arc::clone)
+                .collect(),
+        ));
     }
-    if let ([only], None) = (filter.ids.as_slice(), filter.ids.first().and_then(|job| view.job(*job))) {
+    if let ([only], None) = (
+        filter.ids.as_slice(),
+        filter.ids.first().and_then(|job| view.job(*job)),
+    ) {
         return Err(refuse(RefusalKind::InvalidJobId, only.to_string()));
     }
     let mut ids = filter.ids.clone();
     ids.sort_unstable();
     ids.dedup();
-    let rest = JobFilter { ids: Vec::new(), ..filter.clone() };
+    let rest = JobFilter {
+        ids: Vec::new(),
+        ..filter.clone()
+    };
     let named = ids.iter().filter_map(|job| view.job(*job));
     // A job that is named is listed though it has ended, unless states are asked for.
-    let shown = named.filter(|row| JobFilter { all_states: rest.all_states || rest.states.is_empty(), ..rest.clone() }.matches(row));
+    let shown = named.filter(|row| {
+        JobFilter {
+            all_states: rest.all_states || rest.states.is_empty(),
+            ..rest.clone()
+        }
+        .matches(row)
+    });
     Ok(Reply::Jobs(shown.map(Arc::clone).collect()))
 }
 
@@ -58,5 +92,6 @@ fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or(0)
 }

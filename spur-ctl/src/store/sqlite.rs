@@ -38,13 +38,26 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the database, and makes it if it is not there.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let fail = |cause: rusqlite::Error| StoreError::Open { path: path.to_owned(), cause: cause.to_string() };
+        let fail = |cause: rusqlite::Error| StoreError::Open {
+            path: path.to_owned(),
+            cause: cause.to_string(),
+        };
         let db = Connection::open(path).map_err(fail)?;
         configure(&db).map_err(fail)?;
         if let Some(found) = version(&db).map_err(fail)?.filter(|found| *found > VERSION) {
-            return Err(StoreError::TooNew { path: path.to_owned(), found, known: VERSION });
+            return Err(StoreError::TooNew {
+                path: path.to_owned(),
+                found,
+                known: VERSION,
+            });
         }
-        let mut store = Self { path: path.to_owned(), db, last: 0, log_bytes: 0, snapshot_bytes: 0 };
+        let mut store = Self {
+            path: path.to_owned(),
+            db,
+            last: 0,
+            log_bytes: 0,
+            snapshot_bytes: 0,
+        };
         store.prepare().map_err(fail)?;
         Ok(store)
     }
@@ -53,7 +66,10 @@ impl Sqlite {
     fn prepare(&mut self) -> rusqlite::Result<()> {
         let tx = self.db.transaction()?;
         tx.execute_batch(SCHEMA)?;
-        tx.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?1)", [VERSION])?;
+        tx.execute(
+            "INSERT OR IGNORE INTO meta VALUES ('version', ?1)",
+            [VERSION],
+        )?;
         tx.commit()?;
         self.checkpoint()?;
         let last: i64 = self.db.query_row(
@@ -62,30 +78,48 @@ impl Sqlite {
             |row| row.get(0),
         )?;
         self.last = last.unsigned_abs();
-        let sum = |sql: &str| self.db.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
+        let sum = |sql: &str| {
+            self.db
+                .query_row(sql, [], |row| row.get::<_, i64>(0))
+                .map(i64::unsigned_abs)
+        };
         self.log_bytes = sum("SELECT coalesce(sum(length(event)), 0) FROM log")?;
         self.snapshot_bytes = sum("SELECT coalesce(max(length(state)), 0) FROM snapshot")?;
         Ok(())
     }
 
     fn checkpoint(&self) -> rusqlite::Result<()> {
-        self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        self.db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
     }
 
     fn unwritten(&self, cause: impl Display) -> StoreError {
-        StoreError::Write { path: self.path.clone(), cause: cause.to_string() }
+        StoreError::Write {
+            path: self.path.clone(),
+            cause: cause.to_string(),
+        }
     }
 
     fn unread(&self, cause: impl Display) -> StoreError {
-        StoreError::Read { path: self.path.clone(), cause: cause.to_string() }
+        StoreError::Read {
+            path: self.path.clone(),
+            cause: cause.to_string(),
+        }
     }
 
     fn load_snapshot(&self) -> Result<Option<(Seq, Cluster)>, StoreError> {
         let newest = "SELECT seq, state FROM snapshot ORDER BY seq DESC LIMIT 1";
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
-        let found = self.db.query_row(newest, [], row).optional().map_err(|e| self.unread(e))?;
-        let Some((seq, state)) = found else { return Ok(None) };
-        let cluster = rmp_serde::from_slice(&state).map_err(|e| self.unread(format!("snapshot {seq}: {e}")))?;
+        let found = self
+            .db
+            .query_row(newest, [], row)
+            .optional()
+            .map_err(|e| self.unread(e))?;
+        let Some((seq, state)) = found else {
+            return Ok(None);
+        };
+        let cluster = rmp_serde::from_slice(&state)
+            .map_err(|e| self.unread(format!("snapshot {seq}: {e}")))?;
         Ok(Some((Seq(seq.unsigned_abs()), cluster)))
     }
 
@@ -94,15 +128,20 @@ impl Sqlite {
             .db
             .prepare_cached("SELECT seq, at, event FROM log WHERE seq > ?1 ORDER BY seq")
             .map_err(|e| self.unread(e))?;
-        let mut rows = select.query([signed(after.0)]).map_err(|e| self.unread(e))?;
+        let mut rows = select
+            .query([signed(after.0)])
+            .map_err(|e| self.unread(e))?;
         let (mut entries, mut expected) = (Vec::new(), after.0 + 1);
         while let Some(row) = rows.next().map_err(|e| self.unread(e))? {
             let (seq, at, bytes) = entry(row).map_err(|e| self.unread(e))?;
             if seq != expected {
-                return Err(self.unread(format!("log entry {expected} is missing: the next is {seq}")));
+                return Err(self.unread(format!(
+                    "log entry {expected} is missing: the next is {seq}"
+                )));
             }
             expected += 1;
-            let event = rmp_serde::from_slice(bytes).map_err(|e| self.unread(format!("log entry {seq}: {e}")))?;
+            let event = rmp_serde::from_slice(bytes)
+                .map_err(|e| self.unread(format!("log entry {seq}: {e}")))?;
             entries.push((Millis(at), event));
         }
         Ok(entries)
@@ -138,7 +177,10 @@ impl Sqlite {
     fn write_snapshot(&mut self, state: &[u8]) -> rusqlite::Result<()> {
         let seq = signed(self.last);
         let tx = self.db.transaction()?;
-        tx.execute("INSERT OR REPLACE INTO snapshot VALUES (?1, ?2)", params![seq, state])?;
+        tx.execute(
+            "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2)",
+            params![seq, state],
+        )?;
         tx.execute("DELETE FROM snapshot WHERE seq < ?1", [seq])?;
         tx.execute("DELETE FROM log WHERE seq <= ?1", [seq])?;
         tx.commit()
@@ -156,7 +198,10 @@ impl Store for Sqlite {
     fn load(&mut self) -> Result<Loaded, StoreError> {
         let snapshot = self.load_snapshot()?;
         let after = snapshot.as_ref().map_or(Seq(0), |(seq, _)| *seq);
-        Ok(Loaded { entries: self.load_entries(after)?, snapshot })
+        Ok(Loaded {
+            entries: self.load_entries(after)?,
+            snapshot,
+        })
     }
 
     fn snapshot(&mut self, cluster: &Cluster) -> Result<(), StoreError> {
@@ -165,7 +210,8 @@ impl Store for Sqlite {
         self.log_bytes = 0;
         self.snapshot_bytes = state.len() as u64;
         // The snapshot counts already; a fold that fails is made up for by the next.
-        self.checkpoint().map_err(|e| self.unwritten(format!("fold the write-ahead log: {e}")))
+        self.checkpoint()
+            .map_err(|e| self.unwritten(format!("fold the write-ahead log: {e}")))
     }
 
     fn log_bytes(&self) -> u64 {
@@ -184,7 +230,9 @@ impl Store for Sqlite {
             .map_err(|e| self.unread(e))?;
         let Some(body) = body else { return Ok(None) };
         let decoded = wire::Payload::decode(body.as_slice()).map_err(|e| self.unread(e))?;
-        Payload::try_from(decoded).map(Some).map_err(|e| self.unread(format!("payload of job {job}: {e}")))
+        Payload::try_from(decoded)
+            .map(Some)
+            .map_err(|e| self.unread(format!("payload of job {job}: {e}")))
     }
 
     fn retain_payloads(&mut self, keep: &Cluster) -> Result<(), StoreError> {
@@ -193,14 +241,28 @@ impl Store for Sqlite {
             .prepare("SELECT job FROM payload")
             .and_then(|mut select| select.query_map([], |row| row.get(0))?.collect())
             .map_err(|e| self.unread(e))?;
-        let dropped = jobs.into_iter().map(JobId).filter(|job| !keep.jobs.contains_key(job)).collect();
-        let batch = Batch { dropped, ..Batch::default() };
-        if batch.is_empty() { Ok(()) } else { self.append(&batch) }
+        let dropped = jobs
+            .into_iter()
+            .map(JobId)
+            .filter(|job| !keep.jobs.contains_key(job))
+            .collect();
+        let batch = Batch {
+            dropped,
+            ..Batch::default()
+        };
+        if batch.is_empty() {
+            Ok(())
+        } else {
+            self.append(&batch)
+        }
     }
 
     fn probe(&mut self) -> Result<(), StoreError> {
         let next = "INSERT INTO meta VALUES ('probe', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1";
-        self.db.execute(next, []).map(drop).map_err(|e| self.unwritten(e))
+        self.db
+            .execute(next, [])
+            .map(drop)
+            .map_err(|e| self.unwritten(e))
     }
 }
 
@@ -217,12 +279,19 @@ fn version(db: &Connection) -> rusqlite::Result<Option<i64>> {
     if !db.table_exists(None, "meta")? {
         return Ok(None);
     }
-    db.query_row("SELECT value FROM meta WHERE key = 'version'", [], |row| row.get(0)).optional()
+    db.query_row("SELECT value FROM meta WHERE key = 'version'", [], |row| {
+        row.get(0)
+    })
+    .optional()
 }
 
 fn entry<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<(u64, u64, &'a [u8])> {
     let (seq, at): (i64, i64) = (row.get(0)?, row.get(1)?);
-    Ok((seq.unsigned_abs(), at.unsigned_abs(), row.get_ref(2)?.as_blob()?))
+    Ok((
+        seq.unsigned_abs(),
+        at.unsigned_abs(),
+        row.get_ref(2)?.as_blob()?,
+    ))
 }
 
 /// `SQLite`'s integers are signed; sequence numbers and milliseconds stay far below the border.

@@ -9,26 +9,49 @@ use spur_core::time::Millis;
 use std::path::Path;
 
 fn event(n: u32) -> Event {
-    Event::Explained { reasons: vec![(JobId(n), spur_core::job::state::Reason::Resources, "x".repeat(n as usize % 70))] }
+    Event::Explained {
+        reasons: vec![(
+            JobId(n),
+            spur_core::job::state::Reason::Resources,
+            "x".repeat(n as usize % 70),
+        )],
+    }
 }
 
 fn batch(from: u32, len: u32) -> Batch {
-    let events = (from..from + len).map(|n| (Millis(u64::from(n) * 10), event(n))).collect();
-    Batch { events, ..Batch::default() }
+    let events = (from..from + len)
+        .map(|n| (Millis(u64::from(n) * 10), event(n)))
+        .collect();
+    Batch {
+        events,
+        ..Batch::default()
+    }
 }
 
 fn payload(n: u8) -> Payload {
-    Payload { script: vec![n; 5000], args: vec!["a".into()], env: vec![format!("N={n}")], umask: 0o22, rlimits: vec![(1, 2)] }
+    Payload {
+        script: vec![n; 5000],
+        args: vec!["a".into()],
+        env: vec![format!("N={n}")],
+        umask: 0o22,
+        rlimits: vec![(1, 2)],
+    }
 }
 
 fn expect(from: u32, to: u32) -> Vec<(Millis, Event)> {
-    (from..to).map(|n| (Millis(u64::from(n) * 10), event(n))).collect()
+    (from..to)
+        .map(|n| (Millis(u64::from(n) * 10), event(n)))
+        .collect()
 }
 
 /// The suite: `open` opens the same store again.
 fn conforms<S: Store>(open: &dyn Fn() -> S) {
     let mut store = open();
-    assert_eq!(store.load().unwrap(), Loaded::default(), "a new store is empty");
+    assert_eq!(
+        store.load().unwrap(),
+        Loaded::default(),
+        "a new store is empty"
+    );
     store.append(&batch(0, 3)).unwrap();
     store.append(&batch(3, 1)).unwrap();
     drop(store);
@@ -45,18 +68,36 @@ fn conforms<S: Store>(open: &dyn Fn() -> S) {
     drop(store);
     let mut store = open();
     let loaded = store.load().unwrap();
-    assert_eq!(loaded.snapshot, Some((Seq(4), cluster.clone())), "a snapshot stands for what came before");
+    assert_eq!(
+        loaded.snapshot,
+        Some((Seq(4), cluster.clone())),
+        "a snapshot stands for what came before"
+    );
     assert_eq!(loaded.entries, expect(4, 6), "and only for that");
     assert_eq!(loaded.last(), Seq(6));
 
-    store.append(&Batch { payloads: vec![(JobId(1), payload(1)), (JobId(2), payload(2))], ..batch(6, 1) }).unwrap();
-    store.append(&Batch { dropped: vec![JobId(1)], ..Batch::default() }).unwrap();
+    store
+        .append(&Batch {
+            payloads: vec![(JobId(1), payload(1)), (JobId(2), payload(2))],
+            ..batch(6, 1)
+        })
+        .unwrap();
+    store
+        .append(&Batch {
+            dropped: vec![JobId(1)],
+            ..Batch::default()
+        })
+        .unwrap();
     drop(store);
     let mut store = open();
     assert_eq!(store.payload(JobId(1)).unwrap(), None);
     assert_eq!(store.payload(JobId(2)).unwrap(), Some(payload(2)));
     store.retain_payloads(&cluster).unwrap();
-    assert_eq!(store.payload(JobId(2)).unwrap(), None, "no such job: an orphan");
+    assert_eq!(
+        store.payload(JobId(2)).unwrap(),
+        None,
+        "no such job: an orphan"
+    );
     store.probe().unwrap();
     assert_eq!(store.load().unwrap().last(), Seq(7), "a probe is no entry");
 }
@@ -84,10 +125,16 @@ fn opens_with_a_prefix(dir: &Path, len: u64, borders: &[u32]) -> u32 {
     let entries = store.load().unwrap().entries;
     let count = u32::try_from(entries.len()).unwrap();
     assert_eq!(entries, expect(0, count), "cut at {len}");
-    assert!(borders.contains(&count), "cut at {len}: half a batch, {count} entries");
+    assert!(
+        borders.contains(&count),
+        "cut at {len}: half a batch, {count} entries"
+    );
     store.append(&batch(count, 2)).unwrap();
     drop(store);
-    assert_eq!(Sqlite::open(&db).unwrap().load().unwrap().entries, expect(0, count + 2));
+    assert_eq!(
+        Sqlite::open(&db).unwrap().load().unwrap().entries,
+        expect(0, count + 2)
+    );
     count
 }
 
@@ -104,7 +151,9 @@ fn write_batches(dir: &Path, sizes: impl Iterator<Item = u32>) -> (Sqlite, Vec<u
 
 #[test]
 fn a_small_log_cut_at_every_byte_opens_with_a_prefix() {
-    let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let root = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
     let dir = root.path().join("live");
     std::fs::create_dir(&dir).unwrap();
     let (store, borders) = write_batches(&dir, [1, 2, 1].into_iter());
@@ -122,7 +171,9 @@ fn a_small_log_cut_at_every_byte_opens_with_a_prefix() {
 
 #[test]
 fn a_large_log_cut_here_and_there_opens_with_a_prefix() {
-    let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let root = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
     let dir = root.path().join("live");
     std::fs::create_dir(&dir).unwrap();
     let (store, borders) = write_batches(&dir, (0..300).map(|n| n % 17 + 1));
@@ -155,8 +206,12 @@ fn a_newer_database_is_refused() {
     let path = dir.path().join("db");
     drop(Sqlite::open(&path).unwrap());
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute("UPDATE meta SET value = 99 WHERE key = 'version'", []).unwrap();
+    db.execute("UPDATE meta SET value = 99 WHERE key = 'version'", [])
+        .unwrap();
     drop(db);
     let error = Sqlite::open(&path).unwrap_err().to_string();
-    assert!(error.contains("has version 99, this spur knows 1"), "{error}");
+    assert!(
+        error.contains("has version 99, this spur knows 1"),
+        "{error}"
+    );
 }
