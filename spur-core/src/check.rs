@@ -62,11 +62,17 @@ pub fn check(cluster: &Cluster) -> Result<(), Violation> {
     for node in cluster.nodes.values() {
         held.remove(&node.id).unwrap_or_default().is_what(node)?;
     }
-    match held.keys().next() {
-        Some(_) => Err(Violation::BadCluster(
+    if !held.is_empty() {
+        return Err(Violation::BadCluster(
             "a job holds something on a node that is not there",
-        )),
-        None => Ok(()),
+        ));
+    }
+    if cluster.index_is_true() {
+        Ok(())
+    } else {
+        Err(Violation::BadCluster(
+            "the index of waiting and due jobs is wrong",
+        ))
     }
 }
 
@@ -121,13 +127,7 @@ fn ids(cluster: &Cluster) -> Result<(), Violation> {
             "a job's generation was never given out",
         ));
     }
-    if cluster.index_is_true() {
-        Ok(())
-    } else {
-        Err(Violation::BadCluster(
-            "the index of waiting and due jobs is wrong",
-        ))
-    }
+    Ok(())
 }
 
 fn bad(job: &Job, what: &'static str) -> Violation {

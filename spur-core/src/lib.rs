@@ -11,6 +11,8 @@ pub mod cluster;
 pub mod denial;
 pub mod effect;
 pub mod event;
+#[cfg(test)]
+mod fixture;
 pub mod id;
 pub mod job;
 pub mod node;

@@ -1,1 +1,4 @@
-
+mod life;
+mod nodes;
+mod random;
+mod upgrade;

@@ -253,3 +253,6 @@ impl fmt::Display for ExitStatus {
         write!(f, "{}:{}", self.code, self.signal)
     }
 }
+
+#[cfg(test)]
+mod tests;

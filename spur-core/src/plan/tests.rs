@@ -1,1 +1,3 @@
-
+mod choose;
+mod queue;
+mod random;

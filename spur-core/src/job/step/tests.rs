@@ -1,1 +1,206 @@
+use super::*;
+use crate::api::RefusalKind;
+use crate::event::Event;
+use crate::fixture::{World, batch, gang, gpus, spec};
+use crate::id::{JobId, StepId};
+use crate::job::spec::{JobKind, JobSpec};
 
+fn step() -> StepSpec {
+    StepSpec {
+        name: "true".to_owned(),
+        tasks: 0,
+        nodes: 0,
+        cpus_per_task: 0,
+        tasks_per_node: 0,
+        gpus_per_node: None,
+        gpus_per_task: None,
+        nodelist: Vec::new(),
+    }
+}
+
+/// Node, CPUs, GPUs and task ids of each share.
+fn show(shares: &[StepShare]) -> String {
+    let one = |part: &StepShare| {
+        let tasks: crate::resources::IdSet = part.task_ids.iter().copied().collect();
+        assert_eq!(part.share.tasks as usize, part.task_ids.len());
+        format!(
+            "{}:c{}:g{}:t{tasks}",
+            part.share.node, part.share.cpus, part.share.gpus
+        )
+    };
+    shares.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn granted(world: &World, job: JobId, spec: &StepSpec) -> String {
+    show(&grant(&world.cluster, world.job(job), spec).unwrap())
+}
+
+fn refused(world: &World, job: JobId, spec: &StepSpec) -> RefusalKind {
+    grant(&world.cluster, world.job(job), spec)
+        .unwrap_err()
+        .kind
+}
+
+fn start(world: &mut World, job: JobId, spec: &StepSpec) -> StepId {
+    let shares = grant(&world.cluster, world.job(job), spec).unwrap();
+    let step = StepKind::Numbered(world.job(job).next_step);
+    let name = spec.name.clone();
+    let cpus_per_task = spec.cpus_per_task;
+    world.does(Event::StepGranted {
+        job,
+        step,
+        name,
+        uid: Uid(1000),
+        shares,
+        cpus_per_task,
+    });
+    StepId { job, step }
+}
+
+fn alloc(spec: JobSpec) -> JobSpec {
+    JobSpec {
+        kind: JobKind::Alloc,
+        ..spec
+    }
+}
+
+#[test]
+fn a_step_without_numbers_is_as_its_job() {
+    let mut world = World::new(3, 8);
+    let job = world.start(alloc(JobSpec {
+        tasks: 5,
+        tasks_set: true,
+        cpus_per_task: 2,
+        ..gang(2, 4)
+    }));
+    assert_eq!(
+        granted(&world, job, &step()),
+        "0:c0-5:g0-3:t0-2 1:c0-3:g0-3:t3-4"
+    );
+}
+
+#[test]
+fn tasks_are_dealt_out_evenly_and_numbered_in_blocks() {
+    let mut world = World::new(3, 8);
+    let job = world.start(alloc(JobSpec {
+        tasks: 24,
+        tasks_set: true,
+        ..gang(3, 1)
+    }));
+    let tasks = |tasks| granted(&world, job, &StepSpec { tasks, ..step() });
+    assert_eq!(tasks(1), "0:c0-7:g0:t0");
+    assert_eq!(tasks(2), "0:c0-7:g0:t0 1:c0-7:g0:t1");
+    assert_eq!(tasks(8), "0:c0-7:g0:t0-2 1:c0-7:g0:t3-5 2:c0-7:g0:t6-7");
+    let two = StepSpec {
+        tasks: 4,
+        nodes: 2,
+        ..step()
+    };
+    assert_eq!(granted(&world, job, &two), "0:c0-7:g0:t0-1 1:c0-7:g0:t2-3");
+    let named = StepSpec {
+        nodelist: vec!["n3".to_owned()],
+        tasks_per_node: 2,
+        ..step()
+    };
+    assert_eq!(granted(&world, job, &named), "2:c0-7:g0:t0-1");
+}
+
+#[test]
+fn gpus_are_narrowed_and_not_shared_by_steps_that_ask_for_some() {
+    let mut world = World::new(1, 8);
+    let job = world.start(alloc(JobSpec {
+        cpus_per_task: 4,
+        ..gang(1, 4)
+    }));
+    let some = |count| StepSpec {
+        gpus_per_node: gpus(count),
+        cpus_per_task: 1,
+        ..step()
+    };
+    start(&mut world, job, &some(1));
+    start(&mut world, job, &some(2));
+    assert_eq!(granted(&world, job, &some(1)), "0:c2:g3:t0");
+    assert_eq!(refused(&world, job, &some(2)), RefusalKind::NodesBusy);
+    assert_eq!(granted(&world, job, &some(0)), "0:c2:g:t0");
+    assert_eq!(
+        granted(&world, job, &step()),
+        "0:c0-3:g0-3:t0",
+        "all of the job's are shared"
+    );
+    world.step_ended(job, StepKind::Numbered(0), 0, crate::fixture::OK);
+    assert_eq!(granted(&world, job, &some(2)), "0:c0:g0,3:t0");
+    assert_eq!(refused(&world, job, &some(5)), RefusalKind::Invalid);
+}
+
+#[test]
+fn gpus_per_task_follow_the_tasks() {
+    let mut world = World::new(2, 8);
+    let job = world.start(alloc(JobSpec {
+        tasks: 4,
+        tasks_set: true,
+        ..gang(2, 4)
+    }));
+    let each = |tasks| StepSpec {
+        tasks,
+        gpus_per_task: gpus(2),
+        ..step()
+    };
+    assert_eq!(
+        granted(&world, job, &each(3)),
+        "0:c0-1:g0-3:t0-1 1:c0-1:g0-1:t2"
+    );
+    assert_eq!(refused(&world, job, &each(5)), RefusalKind::Invalid);
+}
+
+#[test]
+fn what_exceeds_the_allocation_is_refused() {
+    let mut world = World::new(2, 8);
+    let job = world.start(alloc(batch()));
+    for (spec, kind) in [
+        (StepSpec { tasks: 2, ..step() }, RefusalKind::Invalid),
+        (
+            StepSpec {
+                cpus_per_task: 2,
+                ..step()
+            },
+            RefusalKind::Invalid,
+        ),
+        (
+            StepSpec { nodes: 2, ..step() },
+            RefusalKind::NodeConfigUnavailable,
+        ),
+        (
+            StepSpec {
+                nodelist: vec!["n2".to_owned()],
+                ..step()
+            },
+            RefusalKind::InvalidNode,
+        ),
+        (
+            StepSpec {
+                gpus_per_node: gpus(1),
+                ..step()
+            },
+            RefusalKind::Invalid,
+        ),
+        (
+            StepSpec {
+                tasks: u32::MAX,
+                cpus_per_task: u32::MAX,
+                ..step()
+            },
+            RefusalKind::Invalid,
+        ),
+    ] {
+        assert_eq!(refused(&world, job, &spec), kind, "{spec:?}");
+    }
+}
+
+#[test]
+fn only_running_jobs_get_steps() {
+    let mut world = World::new(1, 8);
+    let job = world.submit(spec(JobKind::Alloc));
+    assert_eq!(refused(&world, job, &step()), RefusalKind::JobPending);
+    world.does(Event::Cancelled { job, by: Uid(0) });
+    assert_eq!(refused(&world, job, &step()), RefusalKind::AlreadyDone);
+}

@@ -1,0 +1,254 @@
+//! Nodes that come, go, reboot and change.
+
+use crate::effect::Effect;
+use crate::event::{Event, NodeHello};
+use crate::fixture::{World, batch, gang, gpu, hello, inventory, spec};
+use crate::id::{Generation, JobId, NodeId, Uid};
+use crate::job::spec::{JobKind, JobSpec};
+use crate::job::state::{JobState, Reason};
+use crate::node::{AdminState, FenceState};
+
+fn back(jobs: &[(JobId, u64)]) -> NodeHello {
+    let jobs = jobs
+        .iter()
+        .map(|(job, generation)| (*job, Generation(*generation)))
+        .collect();
+    NodeHello {
+        jobs,
+        ..hello("n1", inventory(8, 16_384, 8))
+    }
+}
+
+fn lose(world: &mut World, node: u32) {
+    world.does(Event::NodeDisconnected { node: NodeId(node) });
+    let (due, what) = world.cluster.next_deadline(world.now).unwrap();
+    assert_eq!(what, "silent node");
+    for event in world.cluster.expired(due) {
+        world.does(event);
+    }
+    assert!(world.node(node).lost);
+}
+
+#[test]
+fn a_silent_node_keeps_its_jobs_until_it_is_lost_and_its_devices_until_it_is_clean() {
+    let mut world = World::new(2, 8);
+    let fails = world.start(JobSpec {
+        requeue: false,
+        ..gang(1, 2)
+    });
+    let again = world.start(JobSpec {
+        requeue: true,
+        ..gang(1, 2)
+    });
+    world.does(Event::NodeDisconnected { node: NodeId(0) });
+    assert_eq!(world.job(fails).state, JobState::Running);
+    world.does(Event::NodeConnected(back(&[(fails, 1), (again, 2)])));
+    lose(&mut world, 0);
+    assert_eq!(
+        (world.job(fails).state, world.job(fails).reason),
+        (JobState::NodeFail, Reason::NodeDown)
+    );
+    assert_eq!(
+        (world.job(again).state, world.job(again).restarts),
+        (JobState::Pending, 1)
+    );
+    world.plan();
+    assert_eq!(world.places(again), "n2:c0:g0-1:t1");
+    assert_eq!(world.node(0).gpus_used.len(), 4);
+    let fx = world.does(Event::NodeConnected(back(&[(fails, 1)])));
+    let generation = Generation(1);
+    assert_eq!(
+        fx.effects,
+        [
+            Effect::Notify { job: again },
+            Effect::Revoke {
+                node: NodeId(0),
+                job: fails,
+                generation
+            },
+        ]
+    );
+    assert_eq!(
+        world.node(0).gpus_used.len(),
+        2,
+        "what it does not name is gone there"
+    );
+    world.clean(fails, 0);
+    assert!(world.node(0).jobs.is_empty() && !world.node(0).lost);
+}
+
+#[test]
+fn a_reboot_frees_everything_at_once() {
+    let mut world = World::new(2, 8);
+    let fails = world.start(JobSpec {
+        kind: JobKind::Run,
+        ..gang(2, 2)
+    });
+    let again = world.start(JobSpec {
+        requeue: true,
+        ..gang(1, 2)
+    });
+    let ended = world.start(gang(1, 2));
+    world.does(Event::Cancelled {
+        job: ended,
+        by: Uid(0),
+    });
+    let fx = world.does(Event::NodeConnected(NodeHello {
+        boot_id: "boot-2".to_owned(),
+        ..back(&[])
+    }));
+    assert!(world.node(0).jobs.is_empty() && world.node(0).gpus_used.is_empty());
+    assert_eq!(world.job(fails).state, JobState::NodeFail);
+    assert_eq!(
+        world
+            .job(fails)
+            .uncleaned
+            .iter()
+            .copied()
+            .collect::<Vec<_>>(),
+        [NodeId(1)]
+    );
+    assert!(fx.effects.contains(&Effect::Revoke {
+        node: NodeId(1),
+        job: fails,
+        generation: Generation(1)
+    }));
+    assert_eq!(world.job(again).state, JobState::Pending);
+    assert!(world.job(again).uncleaned.is_empty());
+}
+
+#[test]
+fn what_a_node_does_not_know_is_ordered_again() {
+    let mut world = World::new(1, 8);
+    let knows = world.start(gang(1, 2));
+    let misses = world.start(gang(1, 2));
+    let fx = world.does(Event::NodeConnected(back(&[(knows, 1), (JobId(99), 40)])));
+    let (node, step) = (NodeId(0), crate::id::StepKind::Batch);
+    assert_eq!(
+        fx.effects,
+        [
+            Effect::Revoke {
+                node,
+                job: JobId(99),
+                generation: Generation(40)
+            },
+            Effect::Assign { node, job: misses },
+            Effect::Launch {
+                node,
+                job: misses,
+                step
+            },
+        ]
+    );
+    assert_eq!(
+        world.cluster.generation,
+        Generation(40),
+        "an agent would refuse anything older"
+    );
+    let (jobs, steps) = world.cluster.welcome(node);
+    assert_eq!(
+        jobs.iter().map(|order| order.job).collect::<Vec<_>>(),
+        [knows, misses]
+    );
+    assert_eq!(steps.len(), 2);
+}
+
+#[test]
+fn a_running_job_that_a_node_reports_clean_is_lost_there() {
+    let mut world = World::new(1, 8);
+    let job = world.start(spec(JobKind::Run));
+    world.clean(job, 0);
+    assert_eq!(world.job(job).state, JobState::NodeFail);
+    assert!(world.node(0).jobs.is_empty());
+}
+
+#[test]
+fn nodes_that_take_no_jobs_get_none() {
+    let mut world = World::new(4, 8);
+    let admin = AdminState::Drain;
+    world.does(Event::NodeUpdated {
+        node: NodeId(0),
+        admin,
+        reason: "x".into(),
+        by: Uid(0),
+    });
+    let note = "no bpf".to_owned();
+    world.does(Event::FenceChanged {
+        node: NodeId(1),
+        fence: FenceState::Unfenced,
+        note,
+    });
+    world.does(Event::NodeDisconnected { node: NodeId(2) });
+    let job = world.start(batch());
+    assert_eq!(world.places(job), "n4:c0:g:t1");
+}
+
+#[test]
+fn an_operator_who_downs_a_node_ends_its_jobs() {
+    let mut world = World::new(1, 8);
+    let job = world.start(gang(1, 2));
+    let admin = AdminState::Down;
+    world.does(Event::NodeUpdated {
+        node: NodeId(0),
+        admin,
+        reason: "x".into(),
+        by: Uid(0),
+    });
+    assert_eq!(world.job(job).state, JobState::NodeFail);
+    assert_eq!(world.node(0).gpus_used.len(), 2, "held until clean");
+}
+
+#[test]
+fn an_inventory_that_lacks_what_jobs_hold_waits_until_they_are_gone() {
+    let mut world = World::new(1, 8);
+    let job = world.start(gang(1, 2));
+    let mut smaller = back(&[(job, 1)]);
+    smaller.inventory.gpus = (1..8)
+        .map(|n| crate::resources::Gpu {
+            index: n - 1,
+            ..gpu(n)
+        })
+        .collect();
+    world.does(Event::NodeConnected(smaller.clone()));
+    assert_eq!(
+        world.node(0).inventory.gpus.len(),
+        8,
+        "index 0 would be another GPU"
+    );
+    assert_eq!(world.node(0).admin, AdminState::Drain);
+    assert_eq!(
+        world.node(0).reason,
+        "jobs hold GPU 0, which the node has no more"
+    );
+    world.does(Event::Cancelled { job, by: Uid(0) });
+    world.clean(job, 0);
+    assert_eq!(world.node(0).inventory, smaller.inventory);
+}
+
+#[test]
+fn a_node_keeps_its_number_and_an_operators_partition_state_outlives_a_reconfiguration() {
+    let mut world = World::new(2, 8);
+    world.does(Event::NodeConnected(back(&[])));
+    assert_eq!(world.cluster.nodes.len(), 2);
+    let state = crate::partition::PartitionState::Down;
+    world.does(Event::PartitionUpdated {
+        name: "gpu".to_owned(),
+        state,
+    });
+    let partitions = vec![
+        crate::fixture::partition("gpu"),
+        crate::fixture::partition("new"),
+    ];
+    let cluster = "test".to_owned();
+    world.does(Event::Configured {
+        cluster,
+        partitions,
+        min_job_age: 1,
+        node_timeout: 1,
+    });
+    assert_eq!(world.cluster.partitions[0].state, state);
+    assert_eq!(
+        world.cluster.partitions[1].state,
+        crate::partition::PartitionState::Up
+    );
+}

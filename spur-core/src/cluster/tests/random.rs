@@ -1,0 +1,487 @@
+//! Random histories: whatever happens, in whatever order, every rule holds, replay gives the same cluster, and what changed
+//! was said to have changed.
+
+use crate::check::{check, check_step};
+use crate::cluster::Cluster;
+use crate::event::{Event, NodeHello};
+use crate::fixture::{World, batch, gpus, hello, inventory};
+use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
+use crate::job::admit::admit;
+use crate::job::spec::{JobKind, JobSpec};
+use crate::job::state::ExitStatus;
+use crate::job::step::{StepSpec, grant};
+use crate::node::{AdminState, FenceState};
+use crate::plan::{Budget, plan};
+use crate::resources::MemoryRequest;
+use crate::time::{Millis, TimeLimit};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const NODES: u32 = 4;
+
+/// A thing to try; numbers choose among what is there.
+#[derive(Clone, Debug)]
+enum Op {
+    Submit(Box<JobSpec>),
+    Plan,
+    Step {
+        job: usize,
+        gpus: Option<u32>,
+    },
+    End {
+        job: usize,
+        node: u32,
+        code: u8,
+        oom: bool,
+        stale: u64,
+    },
+    Clean {
+        job: usize,
+        node: u32,
+        stale: u64,
+    },
+    Fail {
+        job: usize,
+        node: u32,
+        node_fault: bool,
+    },
+    Cancel {
+        job: usize,
+    },
+    Finish {
+        job: usize,
+    },
+    Requeue {
+        job: usize,
+    },
+    Hold {
+        job: usize,
+        hold: bool,
+    },
+    Update {
+        job: usize,
+        priority: u32,
+    },
+    Connect {
+        node: u32,
+        reboot: bool,
+        forget: bool,
+        gpus: u32,
+    },
+    Disconnect {
+        node: u32,
+    },
+    Admin {
+        node: u32,
+        admin: AdminState,
+        fence: FenceState,
+    },
+    Wait {
+        secs: u64,
+    },
+    Garbage {
+        job: u32,
+        node: u32,
+        generation: u64,
+    },
+}
+
+fn any_spec() -> impl Strategy<Value = Box<JobSpec>> {
+    let kind = prop_oneof![
+        Just(JobKind::Batch),
+        Just(JobKind::Run),
+        Just(JobKind::Alloc)
+    ];
+    let memory = prop_oneof![
+        3 => Just(MemoryRequest::Default),
+        1 => (0u64..20_000).prop_map(MemoryRequest::PerNode),
+        1 => (0u64..4_000).prop_map(MemoryRequest::PerCpu),
+        1 => (0u64..4_000).prop_map(MemoryRequest::PerGpu),
+    ];
+    let counts = (0u32..4, 0u32..4, 0u32..9, 0u32..3, 1u32..4);
+    let gpus_by = (0u32..4, 0u32..9);
+    let flags = (
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
+    );
+    (kind, memory, counts, gpus_by, flags).prop_map(
+        |(kind, memory, counts, (way, count), flags)| {
+            let (nodes, more, tasks, tasks_per_node, cpus_per_task) = counts;
+            let (requeue, exclusive, hold) = flags;
+            Box::new(JobSpec {
+                kind,
+                memory,
+                nodes_min: nodes,
+                nodes_max: nodes + more,
+                nodes_set: nodes > 0,
+                tasks,
+                tasks_set: tasks > 0,
+                tasks_per_node,
+                cpus_per_task,
+                gpus_per_node: gpus(count).filter(|_| way == 1),
+                gpus_total: gpus(count).filter(|_| way == 2),
+                gpus_per_task: gpus(count).filter(|_| way == 3),
+                requeue,
+                exclusive,
+                hold,
+                time_limit: Some(TimeLimit::Secs(500)),
+                ..batch()
+            })
+        },
+    )
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let job = any::<usize>();
+    let node = 0..NODES + 1;
+    let stale = prop_oneof![4 => Just(0u64), 1 => 1u64..3];
+    let admin = prop_oneof![
+        3 => Just(AdminState::Up),
+        1 => Just(AdminState::Drain),
+        1 => Just(AdminState::Down)
+    ];
+    let fence = prop_oneof![4 => Just(FenceState::Guarded), 1 => Just(FenceState::Unfenced)];
+    prop_oneof![
+        6 => any_spec().prop_map(Op::Submit),
+        6 => Just(Op::Plan),
+        2 => (job, prop::option::of(0u32..4)).prop_map(|(job, gpus)| Op::Step { job, gpus }),
+        6 => (job, node.clone(), 0u8..2, any::<bool>(), stale.clone())
+            .prop_map(|(job, node, code, oom, stale)| Op::End { job, node, code, oom, stale }),
+        8 => (job, node.clone(), stale).prop_map(|(job, node, stale)| Op::Clean { job, node, stale }),
+        1 => (job, node.clone(), any::<bool>())
+            .prop_map(|(job, node, node_fault)| Op::Fail { job, node, node_fault }),
+        2 => job.prop_map(|job| Op::Cancel { job }),
+        1 => job.prop_map(|job| Op::Finish { job }),
+        1 => job.prop_map(|job| Op::Requeue { job }),
+        1 => (job, any::<bool>()).prop_map(|(job, hold)| Op::Hold { job, hold }),
+        1 => (job, 0u32..9).prop_map(|(job, priority)| Op::Update { job, priority }),
+        3 => (node.clone(), prop::bool::weighted(0.2), any::<bool>(), 2u32..9)
+            .prop_map(|(node, reboot, forget, gpus)| Op::Connect { node, reboot, forget, gpus }),
+        2 => node.clone().prop_map(|node| Op::Disconnect { node }),
+        1 => (node.clone(), admin, fence)
+            .prop_map(|(node, admin, fence)| Op::Admin { node, admin, fence }),
+        2 => (0u64..200).prop_map(|secs| Op::Wait { secs }),
+        1 => (0u32..50, node, 0u64..50)
+            .prop_map(|(job, node, generation)| Op::Garbage { job, node, generation }),
+    ]
+}
+
+struct History {
+    world: World,
+    log: Vec<(Millis, Event)>,
+}
+
+impl History {
+    fn apply(&mut self, event: Event) {
+        let before = self.world.cluster.clone();
+        let fx = self.world.apply(event.clone());
+        let after = &self.world.cluster;
+        check(after).unwrap_or_else(|broken| panic!("{broken} after {event:?}"));
+        check_step(&before, after).unwrap_or_else(|broken| panic!("{broken} after {event:?}"));
+        let jobs = before.jobs.keys().chain(after.jobs.keys());
+        for id in jobs.filter(|id| before.jobs.get(id) != after.jobs.get(id)) {
+            assert!(
+                fx.touched_jobs.contains(id),
+                "job {id} changed untold by {event:?}"
+            );
+        }
+        let nodes = after.nodes.keys();
+        for id in nodes.filter(|id| before.nodes.get(id) != after.nodes.get(id)) {
+            assert!(
+                fx.touched_nodes.contains(id),
+                "node {id} changed untold by {event:?}"
+            );
+        }
+        if fx.ignored.is_some() {
+            assert_eq!(
+                before, *after,
+                "an ignored event changed something: {event:?}"
+            );
+        }
+        self.log.push((self.world.now, event));
+    }
+
+    fn job(&self, choice: usize) -> JobId {
+        let jobs = &self.world.cluster.jobs;
+        let at = choice % jobs.len().max(1);
+        jobs.keys().nth(at).copied().unwrap_or_default()
+    }
+
+    fn generation(&self, job: JobId, stale: u64) -> Generation {
+        let now = self
+            .world
+            .cluster
+            .jobs
+            .get(&job)
+            .map_or(0, |job| job.generation.0);
+        Generation(now.saturating_sub(stale))
+    }
+
+    fn submit(&mut self, mut spec: JobSpec) {
+        if let Ok(admitted) = admit(&self.world.cluster, &mut spec, self.world.now) {
+            let job = self.world.cluster.next_job_id().unwrap();
+            let priority = admitted.priority;
+            self.apply(Event::Submitted {
+                job,
+                spec: Arc::new(spec),
+                priority,
+            });
+        }
+    }
+
+    /// A plan must be carried out to the letter: nothing in it may be ignored.
+    fn plan(&mut self) {
+        let found = plan(&self.world.cluster, self.world.now, Budget::default());
+        for event in self.world.cluster.plan_events(found) {
+            if let Event::Placed { job, .. } = &event {
+                let job = *job;
+                self.apply(event);
+                assert!(
+                    !self.world.job(job).allocation.is_empty(),
+                    "a planned placement was ignored"
+                );
+            } else {
+                self.apply(event);
+            }
+        }
+        let again = plan(&self.world.cluster, self.world.now, Budget::default());
+        assert_eq!(
+            (again.placements, again.reasons),
+            (vec![], vec![]),
+            "a pass leaves nothing to do"
+        );
+    }
+
+    fn step(&mut self, job: JobId, gpus: Option<u32>) {
+        let Some(held) = self.world.cluster.jobs.get(&job) else {
+            return;
+        };
+        let spec = StepSpec {
+            name: "s".to_owned(),
+            tasks: 0,
+            nodes: 0,
+            cpus_per_task: 0,
+            tasks_per_node: 0,
+            gpus_per_node: gpus.and_then(crate::fixture::gpus),
+            gpus_per_task: None,
+            nodelist: Vec::new(),
+        };
+        if let Ok(shares) = grant(&self.world.cluster, held, &spec) {
+            let step = StepKind::Numbered(held.next_step);
+            let name = spec.name;
+            self.apply(Event::StepGranted {
+                job,
+                step,
+                name,
+                uid: Uid(1),
+                shares,
+                cpus_per_task: 0,
+            });
+            let granted = self.world.job(job).steps.contains_key(&step);
+            assert!(granted, "a granted step was ignored");
+        }
+    }
+
+    fn connect(&mut self, node: u32, reboot: bool, forget: bool, gpus: u32) {
+        let id = NodeId(node);
+        let known = self.world.cluster.nodes.get(&id);
+        let held = known.map(|node| node.jobs.clone()).unwrap_or_default();
+        let of = |job: JobId| (job, self.generation(job, 0));
+        let jobs = if forget {
+            Vec::new()
+        } else {
+            held.into_iter().map(of).collect()
+        };
+        let boot = known.map_or_else(|| "boot-1".to_owned(), |node| node.boot_id.clone());
+        let boot_id = if reboot { format!("{boot}'") } else { boot };
+        let name = format!("n{}", node + 1);
+        let hello = NodeHello {
+            jobs,
+            boot_id,
+            ..hello(&name, inventory(8, 16_384, gpus))
+        };
+        self.apply(Event::NodeConnected(hello));
+    }
+
+    fn end(&mut self, job: JobId, node: NodeId, exit: ExitStatus, oom: bool, stale: u64) {
+        let generation = self.generation(job, stale);
+        let steps: Vec<StepKind> = self
+            .world
+            .cluster
+            .jobs
+            .get(&job)
+            .map(|job| job.steps.keys().copied().collect())
+            .unwrap_or_default();
+        for step in steps {
+            self.apply(Event::StepEnded {
+                job,
+                step,
+                node,
+                generation,
+                exit,
+                oom,
+            });
+        }
+    }
+
+    fn wait(&mut self, secs: u64) {
+        self.world.now = self.world.now.plus_secs(secs);
+        let due = self.world.cluster.expired(self.world.now);
+        for event in due {
+            self.apply(event);
+        }
+        assert!(self.world.cluster.expired(self.world.now).is_empty());
+        let next = self.world.cluster.next_deadline(self.world.now);
+        assert!(
+            next.is_none_or(|(when, _)| when > self.world.now),
+            "{next:?}"
+        );
+    }
+
+    fn run(&mut self, op: Op) {
+        match op {
+            Op::Submit(spec) => self.submit(*spec),
+            Op::Plan => self.plan(),
+            Op::Step { job, gpus } => self.step(self.job(job), gpus),
+            Op::End {
+                job,
+                node,
+                code,
+                oom,
+                stale,
+            } => {
+                let exit = ExitStatus { code, signal: 0 };
+                self.end(self.job(job), NodeId(node), exit, oom, stale);
+            }
+            Op::Clean { job, node, stale } => {
+                let (job, node) = (self.job(job), NodeId(node));
+                let generation = self.generation(job, stale);
+                self.apply(Event::Cleaned {
+                    job,
+                    node,
+                    generation,
+                });
+            }
+            Op::Fail {
+                job,
+                node,
+                node_fault,
+            } => {
+                let (job, node) = (self.job(job), NodeId(node));
+                let (generation, why) = (self.generation(job, 0), "x".to_owned());
+                self.apply(Event::LaunchFailed {
+                    job,
+                    node,
+                    generation,
+                    why,
+                    node_fault,
+                });
+            }
+            Op::Cancel { job } => self.apply(Event::Cancelled {
+                job: self.job(job),
+                by: Uid(0),
+            }),
+            Op::Finish { job } => {
+                self.apply(Event::Finished {
+                    job: self.job(job),
+                    exit: ExitStatus::default(),
+                });
+            }
+            Op::Requeue { job } => self.apply(Event::Requeued { job: self.job(job) }),
+            Op::Hold { job, hold: true } => {
+                self.apply(Event::Held {
+                    job: self.job(job),
+                    by_admin: false,
+                });
+            }
+            Op::Hold { job, hold: false } => self.apply(Event::Released { job: self.job(job) }),
+            Op::Update { job, priority } => self.apply(Event::JobUpdated {
+                job: self.job(job),
+                time_limit: Some(TimeLimit::Secs(50)),
+                name: None,
+                comment: None,
+                partition: None,
+                priority: Some(priority),
+            }),
+            other => self.run_node(other),
+        }
+    }
+
+    fn run_node(&mut self, op: Op) {
+        match op {
+            Op::Connect {
+                node,
+                reboot,
+                forget,
+                gpus,
+            } => self.connect(node, reboot, forget, gpus),
+            Op::Disconnect { node } => self.apply(Event::NodeDisconnected { node: NodeId(node) }),
+            Op::Admin { node, admin, fence } => {
+                let node = NodeId(node);
+                let (reason, by) = (String::new(), Uid(0));
+                self.apply(Event::NodeUpdated {
+                    node,
+                    admin,
+                    reason,
+                    by,
+                });
+                self.apply(Event::FenceChanged {
+                    node,
+                    fence,
+                    note: String::new(),
+                });
+            }
+            Op::Wait { secs } => self.wait(secs),
+            Op::Garbage {
+                job,
+                node,
+                generation,
+            } => {
+                let (job, node) = (JobId(job), NodeId(node));
+                let generation = Generation(generation);
+                self.apply(Event::NodeLost { node });
+                self.apply(Event::Cleaned {
+                    job,
+                    node,
+                    generation,
+                });
+                self.apply(Event::TimedOut { job });
+                self.apply(Event::Purged { jobs: vec![job] });
+                self.apply(Event::Placed {
+                    job,
+                    shares: Vec::new(),
+                    generation,
+                });
+            }
+            other => panic!("not of nodes: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_keeps_every_rule(ops in prop::collection::vec(any_op(), 1..80)) {
+        let mut history = History { world: World::new(0, 0), log: Vec::new() };
+        for node in 0..NODES {
+            history.connect(node, false, false, 8);
+        }
+        let start = World::new(0, 0);
+        for op in ops {
+            history.run(op);
+        }
+        let mut replayed: Cluster = start.cluster;
+        for (at, event) in &history.log {
+            let bytes = rmp_serde::to_vec_named(event).unwrap();
+            let read: Event = rmp_serde::from_slice(&bytes).unwrap();
+            prop_assert_eq!(&read, event);
+            replayed.apply(*at, &read);
+        }
+        prop_assert_eq!(&replayed, &history.world.cluster);
+        let bytes = rmp_serde::to_vec_named(&replayed).unwrap();
+        let read: Cluster = rmp_serde::from_slice(&bytes).unwrap();
+        prop_assert_eq!(&read, &replayed);
+    }
+}
