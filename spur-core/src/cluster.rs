@@ -20,6 +20,7 @@ mod update;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use index::Waiting;
 pub(crate) use place::takes_jobs;
 
 use crate::effect::Effects;
@@ -72,7 +73,9 @@ impl Cluster {
             );
             fx.ignored = Some(why);
         }
-        self.reindex(&fx);
+        if !matches!(event, Event::Explained { .. }) {
+            self.reindex(&fx);
+        }
         #[cfg(debug_assertions)]
         self.recheck(event);
         fx

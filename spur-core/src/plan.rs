@@ -1,6 +1,7 @@
 //! The planner: proposes placements, changes nothing. Its answer is logged before it counts.
 
 pub(crate) mod ask;
+pub(crate) mod class;
 mod devices;
 pub(crate) mod fit;
 mod order;
@@ -11,7 +12,7 @@ pub(crate) mod slot;
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Waiting};
 use crate::id::JobId;
 use crate::job::state::Reason;
 use crate::resources::NodeShare;
@@ -61,23 +62,35 @@ pub struct Plan {
 pub fn plan(cluster: &Cluster, at: Millis, budget: Budget) -> Plan {
     let mut pass = pass::Pass::new(cluster, at);
     let mut plan = Plan::default();
-    for (looked_at, (job, partition)) in (0u32..).zip(order::queue(cluster)) {
+    let queue = order::queue(cluster, |class| pass.tier(class));
+    for (looked_at, ((.., job), waiting)) in (0u32..).zip(queue) {
         let placed = u32::try_from(plan.placements.len()).unwrap_or(u32::MAX);
         if looked_at >= budget.jobs || placed >= budget.placements {
             plan.cut_short = true;
             break;
         }
-        match pass.consider(job, partition) {
-            Ok(shares) => plan.placements.push(Placement {
-                job: job.id,
-                shares,
-            }),
-            Err(Wait { reason, text }) => {
-                if job.reason != reason || job.reason_text != text {
-                    plan.reasons.push((job.id, reason, text.into_owned()));
-                }
+        match pass.consider(waiting) {
+            Ok(shares) => plan.placements.push(Placement { job, shares }),
+            Err(wait) if is_news(cluster, job, waiting, &wait) => {
+                plan.reasons
+                    .push((job, wait.reason, wait.text.into_owned()));
             }
+            Err(_) => {}
         }
     }
     plan
+}
+
+/// Whether the job does not say already why it waits.
+fn is_news(cluster: &Cluster, job: JobId, waiting: &Waiting, wait: &Wait) -> bool {
+    if waiting.reason != wait.reason || waiting.silent != wait.text.is_empty() {
+        return true;
+    }
+    let says = |text: &str| {
+        cluster
+            .jobs
+            .get(&job)
+            .is_some_and(|job| job.reason_text == text)
+    };
+    !waiting.silent && !says(&wait.text)
 }

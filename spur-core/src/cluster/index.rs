@@ -1,6 +1,10 @@
 //! What can be derived from jobs and nodes, kept up to date so that nobody has to look at all of them: who waits, who runs,
 //! and what time alone makes due.
 
+mod waiting;
+
+pub(crate) use waiting::{Queue, Waiting};
+
 use super::Cluster;
 use crate::effect::Effects;
 use crate::id::{JobId, NodeId};
@@ -26,7 +30,7 @@ pub(super) enum Due {
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
-    pub(super) pending: BTreeSet<JobId>,
+    pub(super) queue: Queue,
     pub(super) running: BTreeSet<JobId>,
     /// Every entry of `jobs` and `nodes`, by time; begin times are apart, because they stay when they have passed.
     pub(super) due: BTreeSet<(Millis, Due)>,
@@ -37,7 +41,7 @@ pub(super) struct Index {
 
 impl Index {
     fn forget_job(&mut self, id: JobId) {
-        self.pending.remove(&id);
+        self.queue.leave(id);
         self.running.remove(&id);
         if let Some(entry) = self.jobs.remove(&id) {
             self.due.remove(&entry);
@@ -47,7 +51,7 @@ impl Index {
 
     fn set_job(&mut self, job: &Job, min_job_age: u64) {
         match job.state {
-            JobState::Pending => drop(self.pending.insert(job.id)),
+            JobState::Pending => self.queue.enter(job),
             JobState::Running => drop(self.running.insert(job.id)),
             JobState::Completed
             | JobState::Failed
@@ -142,9 +146,15 @@ impl Cluster {
         self.fresh_index() == self.index
     }
 
+    /// Waiting jobs as the planner first sees them.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.index.queue
+    }
+
     /// Jobs that wait, in order of number (held ones too).
     pub fn pending(&self) -> impl Iterator<Item = &Job> {
-        self.index.pending.iter().filter_map(|id| self.jobs.get(id))
+        let ids = self.index.queue.jobs.keys();
+        ids.filter_map(|id| self.jobs.get(id))
     }
 
     /// Jobs that run, in order of number.
@@ -154,6 +164,6 @@ impl Cluster {
 
     /// How many jobs wait and how many run.
     pub fn counts(&self) -> (usize, usize) {
-        (self.index.pending.len(), self.index.running.len())
+        (self.index.queue.jobs.len(), self.index.running.len())
     }
 }

@@ -46,6 +46,7 @@ impl Cluster {
             {
                 job.reason = *reason;
                 job.reason_text.clone_from(text);
+                self.index.queue.explain(job);
                 fx.touched_jobs.insert(*id);
             }
         }

@@ -1,33 +1,32 @@
 //! In which order jobs are considered.
 
-use crate::cluster::Cluster;
-use crate::job::Job;
+use super::class::ClassId;
+use crate::cluster::{Cluster, Waiting};
+use crate::id::JobId;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-/// Pending jobs that are not held, with the position of their partition: by tier, priority, niceness, then age.
-pub(super) fn queue(cluster: &Cluster) -> Vec<(&Job, Option<usize>)> {
-    let positions: BTreeMap<&str, usize> = cluster
-        .partitions
+/// What orders jobs: tier, priority, niceness, age.
+type Key = (Reverse<u32>, Reverse<u32>, i32, JobId);
+
+/// Pending jobs that are not held, by tier, priority, niceness, then age. `tier` tells the tier of a class's partition.
+pub(super) fn queue<'a>(
+    cluster: &'a Cluster,
+    tier: impl Fn(ClassId) -> u32,
+) -> Vec<(Key, &'a Waiting)> {
+    let waiting = cluster
+        .queue()
+        .jobs
         .iter()
-        .zip(0..)
-        .map(|(part, at)| (part.name.as_str(), at))
-        .collect();
-    let waiting = cluster.pending().filter(|job| job.priority > 0);
-    let mut jobs: Vec<(&Job, Option<usize>)> = waiting
-        .map(|job| (job, positions.get(job.spec.partition.as_str()).copied()))
-        .collect();
-    let tier = |at: Option<usize>| {
-        at.and_then(|at| cluster.partitions.get(at))
-            .map_or(0, |partition| partition.priority_tier)
-    };
-    jobs.sort_by_key(|(job, at)| {
+        .filter(|(_, job)| job.priority > 0);
+    let key = |id: &JobId, job: &Waiting| {
         (
-            Reverse(tier(*at)),
+            Reverse(tier(job.class)),
             Reverse(job.priority),
-            job.spec.nice,
-            job.id,
+            job.nice,
+            *id,
         )
-    });
+    };
+    let mut jobs: Vec<_> = waiting.map(|(id, job)| (key(id, job), job)).collect();
+    jobs.sort_unstable_by_key(|(key, _)| *key);
     jobs
 }

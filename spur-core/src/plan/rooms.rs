@@ -89,29 +89,26 @@ impl<'a> Rooms<'a> {
         let Some(slot) = self.slots.get(at) else {
             return;
         };
-        let levels = [
-            (&mut self.gpus, gpu_level(slot.gpus)),
-            (&mut self.cpus, log_level(u64::from(slot.cpus))),
-            (&mut self.memory, log_level(slot.memory)),
-        ];
-        for (index, reached) in levels {
-            for (level, bits) in index.iter_mut().enumerate() {
-                if level <= reached {
-                    bits.set(at)
-                } else {
-                    bits.clear(at)
-                }
-            }
-        }
+        let [gpus, cpus, memory] = levels(slot);
+        set_up_to(&mut self.gpus, gpus, at);
+        set_up_to(&mut self.cpus, cpus, at);
+        set_up_to(&mut self.memory, memory, at);
     }
 
     /// Takes shares out of what is free.
     pub(super) fn take(&mut self, parts: &[Part], shares: &[NodeShare]) {
         for (part, share) in parts.iter().zip(shares) {
-            if let Some(slot) = self.slots.get_mut(part.slot) {
-                slot.take(share);
+            let Some(slot) = self.slots.get_mut(part.slot) else {
+                continue;
+            };
+            let before = levels(slot);
+            slot.take(share);
+            let after = levels(slot);
+            let tables = [&mut self.gpus, &mut self.cpus, &mut self.memory];
+            for (table, (before, after)) in tables.into_iter().zip(before.into_iter().zip(after)) {
+                let lost = table.get_mut(after + 1..=before).unwrap_or_default();
+                lost.iter_mut().for_each(|bits| bits.clear(part.slot));
             }
-            self.index(part.slot);
         }
     }
 
@@ -163,6 +160,19 @@ impl<'a> Source<'a> for Choice<'_, 'a> {
     fn required(&self) -> &[usize] {
         self.required
     }
+}
+
+/// The highest levels that a slot reaches.
+fn levels(slot: &Slot<'_>) -> [usize; 3] {
+    let (cpus, memory) = (u64::from(slot.cpus), slot.memory);
+    [gpu_level(slot.gpus), log_level(cpus), log_level(memory)]
+}
+
+fn set_up_to(table: &mut [Bits], level: usize, at: usize) {
+    table
+        .iter_mut()
+        .take(level + 1)
+        .for_each(|bits| bits.set(at));
 }
 
 fn level(index: &[Bits], level: usize) -> &[u64] {

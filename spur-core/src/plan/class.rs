@@ -1,0 +1,160 @@
+//! Classes of jobs: everything that decides where a job may fit. Jobs of one class fit or fail together, so a pass looks for
+//! room once for each class, however many jobs wait.
+
+use super::ask::Ask;
+use crate::id::NodeId;
+use crate::job::Job;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Class {
+    pub(crate) partition: String,
+    /// The ask without its model, which is below because it is owned here.
+    bare: Ask<'static>,
+    model: String,
+    pub(crate) nodelist: Vec<String>,
+    pub(crate) exclude: Vec<String>,
+    /// Nodes where the job failed to start, or where its last run is not cleaned up.
+    pub(crate) shunned: BTreeSet<NodeId>,
+}
+
+impl Class {
+    /// The class of a waiting job.
+    pub(crate) fn of(job: &Job) -> Self {
+        let spec = &job.spec;
+        let ask = Ask::of(spec);
+        Self {
+            partition: spec.partition.clone(),
+            model: ask.model.to_owned(),
+            bare: Ask { model: "", ..ask },
+            nodelist: spec.nodelist.clone(),
+            exclude: spec.exclude.clone(),
+            shunned: job.avoid.union(&job.uncleaned).copied().collect(),
+        }
+    }
+
+    /// What its jobs ask for.
+    pub(crate) fn ask(&self) -> Ask<'_> {
+        Ask {
+            model: &self.model,
+            ..self.bare
+        }
+    }
+}
+
+/// A class's number: small, used again when its last job is gone, and of no meaning outside one index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassId(u32);
+
+impl ClassId {
+    /// As a position in a table of all classes.
+    pub(crate) fn position(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The classes of all waiting jobs, each kept once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Classes {
+    ids: BTreeMap<Arc<Class>, ClassId>,
+    /// By number: the class and how many jobs are of it.
+    slots: Vec<Option<(Arc<Class>, u32)>>,
+    free: Vec<ClassId>,
+}
+
+impl Classes {
+    /// Counts one more job of this class.
+    pub(crate) fn enter(&mut self, class: Class) -> ClassId {
+        if let Some(id) = self.ids.get(&class).copied() {
+            if let Some(Some((_, jobs))) = self.slots.get_mut(id.position()) {
+                *jobs += 1;
+            }
+            return id;
+        }
+        let class = Arc::new(class);
+        let fresh = Some((Arc::clone(&class), 1));
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            ClassId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX))
+        });
+        if let Some(slot) = self.slots.get_mut(id.position()) {
+            *slot = fresh;
+        }
+        self.ids.insert(class, id);
+        id
+    }
+
+    /// Counts one job less.
+    pub(crate) fn leave(&mut self, id: ClassId) {
+        let Some(slot) = self.slots.get_mut(id.position()) else {
+            return;
+        };
+        match slot {
+            Some((_, jobs)) if *jobs > 1 => *jobs -= 1,
+            Some((class, _)) => {
+                self.ids.remove(class);
+                *slot = None;
+                self.free.push(id);
+            }
+            None => {}
+        }
+    }
+
+    /// The class of a number.
+    pub(crate) fn get(&self, id: ClassId) -> Option<&Class> {
+        self.at(id.position())
+    }
+
+    /// The class at a position of a table of all classes, if that number is in use.
+    pub(crate) fn at(&self, position: usize) -> Option<&Class> {
+        let (class, _) = self.slots.get(position)?.as_ref()?;
+        Some(class)
+    }
+
+    /// How long a table of all classes must be.
+    pub(crate) fn table_len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Classes that have jobs, with their number of jobs.
+    #[cfg(test)]
+    fn used(&self) -> Vec<(&Class, u32)> {
+        self.slots
+            .iter()
+            .flatten()
+            .map(|(class, jobs)| (&**class, *jobs))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{World, batch, gang};
+
+    #[test]
+    fn numbers_are_used_again_and_equal_classes_share_one() {
+        let mut world = World::new(2, 8);
+        let (one, two) = (world.submit(gang(1, 1)), world.submit(batch()));
+        let class = |job| Class::of(world.job(job));
+        let mut classes = Classes::default();
+        let (a, b) = (classes.enter(class(one)), classes.enter(class(two)));
+        assert_ne!(a, b);
+        assert_eq!(classes.enter(class(one)), a);
+        classes.leave(a);
+        assert_eq!(classes.get(a), Some(&class(one)));
+        classes.leave(a);
+        assert_eq!(classes.get(a), None);
+        assert_eq!(classes.enter(class(two)), b);
+        assert_eq!(
+            classes.enter(Class {
+                model: "x".to_owned(),
+                ..class(one)
+            }),
+            a
+        );
+        assert_eq!((classes.table_len(), classes.used().len()), (2, 2));
+    }
+}
