@@ -23,6 +23,10 @@ type Test = fn() -> Outcome;
 
 /// All of them, in order: the plain ones first, so that the first failure is the one to look at.
 const TESTS: &[(&str, Test)] = &[
+    (
+        "where_nothing_fences_the_probe_gets_through",
+        fence::unfenced,
+    ),
     ("a_granted_render_node_answers", fence::granted),
     (
         "a_render_node_that_is_not_granted_is_refused",

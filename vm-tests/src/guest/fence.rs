@@ -2,8 +2,8 @@
 
 use super::Outcome;
 use crate::daemons::Daemons;
-use crate::probe::{Verdict, verdicts};
-use crate::user::User;
+use crate::probe::{self, Verdict, verdicts};
+use crate::user::{self, Output, User};
 
 /// The render node.
 const NODE: &str = "/dev/dri/renderD128";
@@ -18,6 +18,33 @@ fn start() -> Daemons {
         std::fs::set_permissions(node, PermissionsExt::from_mode(0o666)).expect("vgem is loaded");
     }
     Daemons::start("")
+}
+
+/// What the other tests stand on: where nothing fences, the probe gets through in every way.
+pub(super) fn unfenced() -> Outcome {
+    let dir = tempfile::tempdir().expect("a folder");
+    let probe = probe::install(dir.path()).to_string_lossy().into_owned();
+    let run =
+        |args: &[&str]| Output::of(user::command(User::Root, args).spawn().expect("it starts"));
+    assert_eq!(
+        run(&[&probe, "drm", NODE]).good(),
+        format!("{NODE} driver vgem\n")
+    );
+    let scan = run(&[&probe, "scan", &dir.path().to_string_lossy(), NODE]).good();
+    for way in [
+        "read", "write", "both", "procfd", "uring", "hardlink", "symlink", "mknod", "userns",
+        "orphan", "nested",
+    ] {
+        let line = format!("{NODE} {way} ");
+        let outcome = scan.lines().find_map(|l| l.strip_prefix(&line));
+        // Hard links across file systems and rings on old kernels are not ways.
+        assert!(
+            matches!(outcome, None | Some("OPENED" | "NORING")),
+            "{way}: {outcome:?} in {scan}"
+        );
+    }
+    assert!(scan.matches("OPENED").count() >= 8, "{scan}");
+    Outcome::Held
 }
 
 pub(super) fn granted() -> Outcome {
