@@ -1,1 +1,297 @@
+//! Logs and snapshots that were written by earlier versions must be read for ever. `tests/upgrade/` holds one pair of files
+//! for each time that the persisted types grew; they are never changed. When they grow, add a pair:
+//!
+//! ```text
+//! cargo nextest run -p spur-core --run-ignored only write_the_next_pair
+//! ```
 
+use crate::check::check;
+use crate::cluster::Cluster;
+use crate::denial::DenialCount;
+use crate::event::Event;
+use crate::fixture::{OK, batch, gang, gpus, hello, inventory, partition, spec};
+use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
+use crate::job::admit::admit;
+use crate::job::spec::{JobKind, JobSpec};
+use crate::job::step::StepShare;
+use crate::node::{AdminState, FenceState};
+use crate::partition::PartitionState;
+use crate::plan::{Budget, plan};
+use crate::resources::MemoryRequest;
+use crate::time::{Millis, TimeLimit};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+type Log = Vec<(Millis, Event)>;
+
+/// Every variant by name. Exhaustive, so that a new one is noticed here.
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Configured { .. } => "Configured",
+        Event::NodeConnected(_) => "NodeConnected",
+        Event::NodeDisconnected { .. } => "NodeDisconnected",
+        Event::NodeLost { .. } => "NodeLost",
+        Event::NodeUpdated { .. } => "NodeUpdated",
+        Event::PartitionUpdated { .. } => "PartitionUpdated",
+        Event::Submitted { .. } => "Submitted",
+        Event::Placed { .. } => "Placed",
+        Event::Explained { .. } => "Explained",
+        Event::StepGranted { .. } => "StepGranted",
+        Event::StepEnded { .. } => "StepEnded",
+        Event::LaunchFailed { .. } => "LaunchFailed",
+        Event::Cleaned { .. } => "Cleaned",
+        Event::Cancelled { .. } => "Cancelled",
+        Event::Finished { .. } => "Finished",
+        Event::TimedOut { .. } => "TimedOut",
+        Event::Held { .. } => "Held",
+        Event::Released { .. } => "Released",
+        Event::Requeued { .. } => "Requeued",
+        Event::JobUpdated { .. } => "JobUpdated",
+        Event::Denials { .. } => "Denials",
+        Event::FenceChanged { .. } => "FenceChanged",
+        Event::Purged { .. } => "Purged",
+    }
+}
+
+const KINDS: usize = 23;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
+}
+
+fn read(number: u32) -> Option<(Log, Cluster)> {
+    let file = |what: &str| std::fs::read(folder().join(format!("{number:03}-{what}.bin"))).ok();
+    let log = rmp_serde::from_slice(&file("log")?).expect("an old log is read");
+    let cluster = rmp_serde::from_slice(&file("cluster")?).expect("an old snapshot is read");
+    Some((log, cluster))
+}
+
+#[test]
+fn old_logs_and_snapshots_are_read() {
+    let mut seen = BTreeSet::new();
+    let mut pairs = 0;
+    while let Some((log, snapshot)) = read(pairs + 1) {
+        pairs += 1;
+        let mut cluster = Cluster::default();
+        for (at, event) in &log {
+            seen.insert(kind(event));
+            assert_eq!(cluster.apply(*at, event).ignored, None, "{event:?}");
+        }
+        assert_eq!(check(&cluster), Ok(()));
+        assert_eq!(check(&snapshot), Ok(()));
+        assert_eq!(
+            cluster, snapshot,
+            "an old log gives what it gave when it was written"
+        );
+    }
+    assert!(pairs > 0, "no pair in {}", folder().display());
+    assert_eq!(
+        seen.len(),
+        KINDS,
+        "the pairs lack a kind of event: write a new pair; they have {seen:?}"
+    );
+}
+
+#[test]
+#[ignore = "writes a pair of files into the source tree"]
+fn write_the_next_pair() {
+    let (log, cluster) = history();
+    let number = (1..).find(|number| read(*number).is_none()).unwrap_or(1);
+    let write = |what: &str, bytes: Vec<u8>| {
+        std::fs::write(folder().join(format!("{number:03}-{what}.bin")), bytes).unwrap();
+    };
+    std::fs::create_dir_all(folder()).unwrap();
+    write("log", rmp_serde::to_vec_named(&log).unwrap());
+    write("cluster", rmp_serde::to_vec_named(&cluster).unwrap());
+}
+
+#[test]
+fn the_history_that_would_be_written_has_every_kind_of_event() {
+    let (log, cluster) = history();
+    let kinds: BTreeSet<&str> = log.iter().map(|(_, event)| kind(event)).collect();
+    assert_eq!(kinds.len(), KINDS, "{kinds:?}");
+    assert_eq!(check(&cluster), Ok(()));
+}
+
+struct Writer {
+    cluster: Cluster,
+    now: Millis,
+    log: Log,
+}
+
+impl Writer {
+    fn does(&mut self, event: Event) {
+        self.now = self.now.plus_secs(1);
+        assert_eq!(
+            self.cluster.apply(self.now, &event).ignored,
+            None,
+            "{event:?}"
+        );
+        self.log.push((self.now, event));
+    }
+
+    fn submit(&mut self, mut spec: JobSpec) -> JobId {
+        let priority = admit(&self.cluster, &mut spec, self.now).unwrap().priority;
+        let job = self.cluster.next_job_id().unwrap();
+        self.does(Event::Submitted {
+            job,
+            spec: Arc::new(spec),
+            priority,
+        });
+        job
+    }
+
+    fn plan(&mut self) {
+        let found = plan(&self.cluster, self.now, Budget::default());
+        self.cluster
+            .plan_events(found)
+            .into_iter()
+            .for_each(|event| self.does(event));
+    }
+
+    fn start(&mut self, spec: JobSpec) -> JobId {
+        let job = self.submit(spec);
+        self.plan();
+        job
+    }
+
+    fn cleaned(&mut self, job: JobId, node: u32) {
+        let generation = self.cluster.jobs[&job].generation;
+        self.does(Event::Cleaned {
+            job,
+            node: NodeId(node),
+            generation,
+        });
+    }
+
+    fn nodes(&mut self) {
+        let cluster = "old".to_owned();
+        let partitions = vec![partition("gpu")];
+        self.does(Event::Configured {
+            cluster,
+            partitions,
+            min_job_age: 300,
+            node_timeout: 60,
+        });
+        for name in ["n1", "n2", "n3"] {
+            self.does(Event::NodeConnected(hello(name, inventory(8, 16_384, 8))));
+        }
+        let (fence, note) = (FenceState::Fenced, "no LSM".to_owned());
+        self.does(Event::FenceChanged {
+            node: NodeId(0),
+            fence,
+            note,
+        });
+        let (admin, reason) = (AdminState::Drain, "disk".to_owned());
+        self.does(Event::NodeUpdated {
+            node: NodeId(2),
+            admin,
+            reason,
+            by: Uid(0),
+        });
+        let (name, state) = ("gpu".to_owned(), PartitionState::Up);
+        self.does(Event::PartitionUpdated { name, state });
+    }
+
+    fn lives(&mut self) {
+        let node = NodeId(0);
+        let done = self.start(JobSpec {
+            memory: MemoryRequest::PerGpu(100),
+            ..gang(1, 2)
+        });
+        let generation = self.cluster.jobs[&done].generation;
+        let count = DenialCount {
+            total: 7,
+            suppressed: 1,
+        };
+        self.does(Event::Denials {
+            job: done,
+            node,
+            count,
+        });
+        let step = StepKind::Batch;
+        self.does(Event::StepEnded {
+            job: done,
+            step,
+            node,
+            generation,
+            exit: OK,
+            oom: false,
+        });
+        self.cleaned(done, 0);
+        let alloc = self.start(JobSpec {
+            gpus_total: gpus(3),
+            ..spec(JobKind::Alloc)
+        });
+        let share = self.cluster.jobs[&alloc].allocation[0].clone();
+        self.does(Event::StepGranted {
+            job: alloc,
+            step: StepKind::Numbered(0),
+            name: "true".to_owned(),
+            uid: Uid(1000),
+            shares: vec![StepShare {
+                share,
+                task_ids: vec![0],
+            }],
+            cpus_per_task: 1,
+        });
+        self.does(Event::Finished {
+            job: alloc,
+            exit: OK,
+        });
+        let late = self.start(batch());
+        self.does(Event::TimedOut { job: late });
+        let bad = self.start(batch());
+        let generation = self.cluster.jobs[&bad].generation;
+        let why = "no such directory".to_owned();
+        self.does(Event::LaunchFailed {
+            job: bad,
+            node,
+            generation,
+            why,
+            node_fault: false,
+        });
+        self.does(Event::Released { job: bad });
+        self.does(Event::Held {
+            job: bad,
+            by_admin: true,
+        });
+        self.does(Event::JobUpdated {
+            job: bad,
+            time_limit: Some(TimeLimit::Secs(60)),
+            name: Some("new".to_owned()),
+            comment: Some("why".to_owned()),
+            partition: Some("gpu".to_owned()),
+            priority: Some(0),
+        });
+        let again = self.start(gang(1, 1));
+        self.does(Event::Requeued { job: again });
+        let gone = self.submit(batch());
+        self.does(Event::Cancelled {
+            job: gone,
+            by: Uid(1000),
+        });
+        self.does(Event::Purged {
+            jobs: vec![done, gone],
+        });
+    }
+}
+
+/// A history in which every kind of event happens once at least and makes sense.
+fn history() -> (Log, Cluster) {
+    let now = Millis(1_000_000);
+    let mut writer = Writer {
+        cluster: Cluster::default(),
+        now,
+        log: Vec::new(),
+    };
+    writer.nodes();
+    writer.lives();
+    writer.submit(gang(2, 8));
+    writer.plan();
+    writer.does(Event::NodeDisconnected { node: NodeId(1) });
+    writer.does(Event::NodeLost { node: NodeId(1) });
+    assert!(writer.cluster.generation > Generation(0));
+    (writer.log, writer.cluster)
+}
