@@ -83,7 +83,7 @@ fn compile(clang: &Path, sources: &Path, source: &str, object: &Path) -> Result<
         .args([
             "-target",
             "bpf",
-            "-mcpu=v2",
+            "-mcpu=v3",
             "-O2",
             "-g",
             "-fdebug-compilation-dir=.",

@@ -11,9 +11,8 @@ int spur_fence(struct device_ctx *ctx)
 
 	/* Touch every map, so that the object cannot be told from the real one by its maps. */
 	map_lookup(&meta, &key);
-	map_lookup(&majors, &key);
 	map_lookup(&devices, &(struct spur_fence_device_key){0, 0});
 	local_storage(&policies, 0);
 	local_storage(&counters, 0);
-	return 1;
+	return 1 | (table.majors[0] & 1);
 }

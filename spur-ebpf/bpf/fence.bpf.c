@@ -16,16 +16,24 @@ struct task_struct {
 	char comm[SPUR_COMM_LEN];
 } CORE;
 
-SPUR_INLINE const spur_u32 *spur_find_major(void *env, spur_u32 major)
+SPUR_INLINE spur_u32 spur_read_major(void *env, spur_u32 major)
 {
-	return map_lookup(&majors, &major);
+	SPUR_OPAQUE(major);
+	return table.majors[major & (SPUR_MAJORS - 1)];
 }
 
-SPUR_INLINE const struct spur_fence_device *spur_find_device(void *env, spur_u32 major, spur_u32 minor)
+SPUR_INLINE spur_u32 spur_read_entry(void *env, spur_u32 index)
+{
+	SPUR_OPAQUE(index);
+	return table.entries[index & (SPUR_SLOTS * SPUR_SLOT_MINORS - 1)];
+}
+
+SPUR_INLINE spur_u32 spur_find_entry(void *env, spur_u32 major, spur_u32 minor)
 {
 	struct spur_fence_device_key key = {.major = major, .minor = minor};
+	const spur_u32 *entry = map_lookup(&devices, &key);
 
-	return map_lookup(&devices, &key);
+	return entry ? *entry : SPUR_ENTRY_NONE;
 }
 
 SPUR_INLINE const struct spur_fence_policy *spur_find_policy(void *env)

@@ -13,9 +13,12 @@ typedef unsigned short spur_u16;
 typedef unsigned int spur_u32;
 typedef unsigned long long spur_u64;
 
-/* One entry for every major number that a dev_t can hold (12 bits), so that no number is outside the map. */
+/* One word for every major number that a dev_t can hold (12 bits), so that no number is outside the table. */
 #define SPUR_MAJORS 4096
-/* Fenced device numbers of one node: nodes, partitions, capabilities and memory devices together. */
+/* Majors whose low minors have a direct place each; entries of all others are in the map `devices`. */
+#define SPUR_SLOTS 32
+#define SPUR_SLOT_MINORS 256
+/* Entries of the map `devices`. */
 #define SPUR_DEVICES_MAX 8192
 /* Grant bits of one policy. */
 #define SPUR_GRANT_BITS 512
@@ -23,13 +26,16 @@ typedef unsigned long long spur_u64;
 #define SPUR_AUDIT_BYTES (256 * 1024)
 #define SPUR_COMM_LEN 16
 
-/* Value of `majors`. Any other value counts as WHOLE. */
-#define SPUR_MAJOR_OPEN 0u   /* file modes alone decide */
-#define SPUR_MAJOR_WHOLE 1u  /* every minor is fenced, also one that is not listed */
-#define SPUR_MAJOR_LISTED 2u /* only minors listed in `devices` are fenced */
+/* Word of a major: its class in the lowest 8 bits, 1 + its slot (0: none) in the next 8. */
+#define SPUR_CLASS_MASK 0xffu
+#define SPUR_SLOT_SHIFT 8
+#define SPUR_CLASS_OPEN 0u   /* file modes alone decide */
+#define SPUR_CLASS_WHOLE 1u  /* every minor is fenced, also one that is not listed; so is any class not named here */
+#define SPUR_CLASS_LISTED 2u /* only listed minors are fenced */
 
-/* A device that no policy can grant. */
-#define SPUR_BIT_NEVER 0xffffffffu
+/* Entry of a device: 1 + its grant bit; a bit beyond the last is never granted. */
+#define SPUR_ENTRY_NONE 0u /* not listed */
+#define SPUR_ENTRY_NEVER 0xffffffffu
 
 /* Flags of a policy. */
 #define SPUR_POLICY_QUIET 1u /* count refusals, send no event: a narrower fence below reports them */
@@ -67,9 +73,10 @@ struct spur_fence_device_key {
 	spur_u32 minor;
 };
 
-struct spur_fence_device {
-	spur_u32 bit; /* 0..SPUR_GRANT_BITS-1, or SPUR_BIT_NEVER */
-	spur_u32 reserved;
+/* Read by the program without a lookup; user space maps it and writes single words. */
+struct spur_fence_table {
+	spur_u32 majors[SPUR_MAJORS];
+	spur_u32 entries[SPUR_SLOTS * SPUR_SLOT_MINORS];
 };
 
 /* Written by user space only, except `audit_next_ns`. All zero means: deny every fenced device. */

@@ -9,6 +9,8 @@
 #include "fence_abi.h"
 
 #define SPUR_INLINE static inline __attribute__((always_inline))
+/* The compiler forgets what it knows of a number, so that the bound which the verifier wants to see stays in the code. */
+#define SPUR_OPAQUE(number) __asm__ volatile("" : "+r"(number))
 
 struct spur_request {
 	spur_u32 type;
@@ -17,12 +19,13 @@ struct spur_request {
 	spur_u32 minor;
 };
 
-/* Each may answer NULL. `env` is the includer's own. */
-SPUR_INLINE const spur_u32 *spur_find_major(void *env, spur_u32 major);
-SPUR_INLINE const struct spur_fence_device *spur_find_device(void *env, spur_u32 major, spur_u32 minor);
-SPUR_INLINE const struct spur_fence_policy *spur_find_policy(void *env);
+/* `env` is the includer's own. `major` is below SPUR_MAJORS and `index` within the table; a missing entry is SPUR_ENTRY_NONE. */
+SPUR_INLINE spur_u32 spur_read_major(void *env, spur_u32 major);
+SPUR_INLINE spur_u32 spur_read_entry(void *env, spur_u32 index);
+SPUR_INLINE spur_u32 spur_find_entry(void *env, spur_u32 major, spur_u32 minor);
+SPUR_INLINE const struct spur_fence_policy *spur_find_policy(void *env); /* may be NULL */
 
-/* Devices that every program needs and that are never fenced: decided before any lookup, so that they cost nothing. */
+/* Devices that every program needs and that are never fenced, whatever the table says. */
 SPUR_INLINE int spur_is_base_device(spur_u32 major, spur_u32 minor)
 {
 	if (major == 1) /* null zero full random urandom */
@@ -32,38 +35,48 @@ SPUR_INLINE int spur_is_base_device(spur_u32 major, spur_u32 minor)
 	return major >= 136 && major <= 143; /* pseudo terminals */
 }
 
+/* The entry of a device: in the table if its major has a slot and its minor is low, in the map otherwise. */
+SPUR_INLINE spur_u32 spur_entry(void *env, spur_u32 word, spur_u32 major, spur_u32 minor)
+{
+	spur_u32 slot = word >> SPUR_SLOT_SHIFT & 0xff;
+
+	if (slot && slot <= SPUR_SLOTS && minor < SPUR_SLOT_MINORS)
+		return spur_read_entry(env, (slot - 1) * SPUR_SLOT_MINORS + minor);
+	return spur_find_entry(env, major, minor);
+}
+
 SPUR_INLINE spur_u32 spur_decide(void *env, const struct spur_request *request)
 {
-	const struct spur_fence_device *device;
 	const struct spur_fence_policy *policy;
-	const spur_u32 *major;
-	spur_u32 bit;
+	spur_u32 word, class, entry, bit;
 
 	if (request->type != SPUR_DEVICE_CHAR)
 		return SPUR_ALLOW_OPEN;
+	if (request->major >= SPUR_MAJORS)
+		return SPUR_DENY_UNLISTED;
+	word = spur_read_major(env, request->major);
+	class = word & SPUR_CLASS_MASK;
+	if (class == SPUR_CLASS_OPEN)
+		return SPUR_ALLOW_OPEN;
 	if (spur_is_base_device(request->major, request->minor))
 		return SPUR_ALLOW_OPEN;
-	major = spur_find_major(env, request->major);
-	if (!major)
-		return SPUR_DENY_UNLISTED;
-	if (*major == SPUR_MAJOR_OPEN)
-		return SPUR_ALLOW_OPEN;
-	device = spur_find_device(env, request->major, request->minor);
-	if (!device && *major == SPUR_MAJOR_LISTED)
+	entry = spur_entry(env, word, request->major, request->minor);
+	if (entry == SPUR_ENTRY_NONE && class == SPUR_CLASS_LISTED)
 		return SPUR_ALLOW_OPEN;
 
 	/* Fenced from here on. */
 	if (request->access & SPUR_ACCESS_MKNOD)
 		return SPUR_DENY_MKNOD;
-	if (!device)
+	if (entry == SPUR_ENTRY_NONE)
 		return SPUR_DENY_UNLISTED;
-	bit = device->bit;
+	bit = entry - 1;
 	if (bit >= SPUR_GRANT_BITS)
 		return SPUR_DENY_NEVER;
 	policy = spur_find_policy(env);
 	if (!policy || policy->abi != SPUR_FENCE_ABI)
 		return SPUR_DENY_NO_POLICY;
-	if (policy->grants[(bit / 64) & (SPUR_GRANT_WORDS - 1)] >> (bit % 64) & 1)
+	SPUR_OPAQUE(bit);
+	if (policy->grants[bit / 64 & (SPUR_GRANT_WORDS - 1)] >> (bit % 64) & 1)
 		return SPUR_ALLOW_GRANTED;
 	return SPUR_DENY_NOT_GRANTED;
 }

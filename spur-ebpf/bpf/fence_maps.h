@@ -12,18 +12,14 @@ struct {
 	MAP_TYPE(value, struct spur_fence_meta);
 } meta SEC(".maps");
 
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(max_entries, SPUR_MAJORS);
-	MAP_TYPE(key, spur_u32);
-	MAP_TYPE(value, spur_u32);
-} majors SEC(".maps");
+/* A variable, which the loader turns into an array map of one value: the program reads it by address. */
+struct spur_fence_table table SEC(".data.table") = {};
 
 struct {
 	MAP_UINT(type, MAP_HASH);
 	MAP_UINT(max_entries, SPUR_DEVICES_MAX);
 	MAP_TYPE(key, struct spur_fence_device_key);
-	MAP_TYPE(value, struct spur_fence_device);
+	MAP_TYPE(value, spur_u32);
 } devices SEC(".maps");
 
 /* Keyed by cgroup id; the kernel makes an entry, all zero, when a link is made, and drops it with the cgroup. */

@@ -3,25 +3,33 @@
 #include "fence_decide.h"
 
 struct spur_host_env {
-	const spur_u32 *major;
-	const struct spur_fence_device *device;
-	const struct spur_fence_policy *policy;
+	spur_u32 word;
+	spur_u32 direct;
+	spur_u32 hashed;
+	spur_u32 index; /* of the entry that was read */
 	spur_u32 lookups;
+	spur_u32 reserved;
+	const struct spur_fence_policy *policy;
 };
 
-SPUR_INLINE const spur_u32 *spur_find_major(void *env, spur_u32 major)
+SPUR_INLINE spur_u32 spur_read_major(void *env, spur_u32 major)
 {
 	(void)major;
-	((struct spur_host_env *)env)->lookups++;
-	return ((struct spur_host_env *)env)->major;
+	return ((struct spur_host_env *)env)->word;
 }
 
-SPUR_INLINE const struct spur_fence_device *spur_find_device(void *env, spur_u32 major, spur_u32 minor)
+SPUR_INLINE spur_u32 spur_read_entry(void *env, spur_u32 index)
+{
+	((struct spur_host_env *)env)->index = index;
+	return ((struct spur_host_env *)env)->direct;
+}
+
+SPUR_INLINE spur_u32 spur_find_entry(void *env, spur_u32 major, spur_u32 minor)
 {
 	(void)major;
 	(void)minor;
 	((struct spur_host_env *)env)->lookups++;
-	return ((struct spur_host_env *)env)->device;
+	return ((struct spur_host_env *)env)->hashed;
 }
 
 SPUR_INLINE const struct spur_fence_policy *spur_find_policy(void *env)

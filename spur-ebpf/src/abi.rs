@@ -12,19 +12,30 @@ pub const GRANT_BITS: u32 = 512;
 pub const GRANT_WORDS: usize = 8;
 /// Major numbers that a `dev_t` can hold.
 pub const MAJORS: u32 = 4096;
-/// Fenced device numbers that one table can list.
+/// Fenced device numbers that one table can list, and entries of the devices map.
 pub const DEVICES_MAX: usize = 8192;
 /// Bytes of the audit ring.
 pub const AUDIT_BYTES: u32 = 256 * 1024;
 
-/// Value of the majors map: file modes alone decide.
-pub(crate) const MAJOR_OPEN: u32 = 0;
-/// Value of the majors map: every minor is fenced.
-pub(crate) const MAJOR_WHOLE: u32 = 1;
-/// Value of the majors map: listed minors are fenced.
-pub(crate) const MAJOR_LISTED: u32 = 2;
-/// A device that no policy can grant.
-pub(crate) const BIT_NEVER: u32 = u32::MAX;
+/// Majors whose low minors have a direct place each.
+pub const SLOTS: u32 = 32;
+/// Minors per slot.
+pub const SLOT_MINORS: u32 = 256;
+
+/// Class of a major: file modes alone decide.
+pub(crate) const CLASS_OPEN: u32 = 0;
+/// Class of a major: every minor is fenced.
+pub(crate) const CLASS_WHOLE: u32 = 1;
+/// Class of a major: listed minors are fenced.
+pub(crate) const CLASS_LISTED: u32 = 2;
+/// The class in the word of a major; above it lies 1 + its slot.
+pub(crate) const CLASS_MASK: u32 = 0xff;
+/// Where the slot lies in the word of a major.
+pub(crate) const SLOT_SHIFT: u32 = 8;
+/// Entry of a device that is not listed.
+pub(crate) const ENTRY_NONE: u32 = 0;
+/// Entry of a device that no policy can grant; others are 1 + their bit.
+pub(crate) const ENTRY_NEVER: u32 = u32::MAX;
 /// Policy flag: count, send no event.
 pub(crate) const POLICY_QUIET: u32 = 1;
 
@@ -50,14 +61,14 @@ pub struct RawDeviceKey {
     pub minor: u32,
 }
 
-/// `struct spur_fence_device`
+/// `struct spur_fence_table`: mapped into user space, written by single words.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RawDevice {
-    /// Grant bit, or `u32::MAX` for never.
-    pub bit: u32,
-    /// Zero.
-    pub reserved: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawTable {
+    /// Word of each major.
+    pub majors: [u32; MAJORS as usize],
+    /// Entries of the slots, one slot after the other.
+    pub entries: [u32; (SLOTS * SLOT_MINORS) as usize],
 }
 
 /// `struct spur_fence_policy`
@@ -166,7 +177,6 @@ macro_rules! plain {
 
 plain!(RawMeta, 4 + 4 + 8);
 plain!(RawDeviceKey, 4 + 4);
-plain!(RawDevice, 4 + 4);
 plain!(RawPolicy, 2 * 4 + 3 * 8 + 4 * 4 + 8 * GRANT_WORDS + 8);
 plain!(RawCounters, 4 * 8);
 plain!(RawEvent, 4 * 8 + 6 * 4 + 2 * 2 + 4 + 16);

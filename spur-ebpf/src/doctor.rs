@@ -116,7 +116,7 @@ fn check_maps(pins: &Pins, program: &ProgramInfo) -> std::result::Result<(), Str
         .map_ids()
         .map_err(|error| error.to_string())?
         .unwrap_or_default();
-    for name in ["majors", "devices", "policies", "counters"] {
+    for name in ["table", "devices", "policies", "counters"] {
         let map = MapInfo::from_pin(pins.object(name))
             .map_err(|error| format!("aya cannot read map {name}: {error}"))?;
         if !used.contains(&map.id()) {

@@ -3,6 +3,7 @@
 mod job;
 mod object;
 mod tables;
+mod window;
 
 pub use job::{Adopted, JobFence};
 
@@ -41,7 +42,8 @@ struct Inner {
 #[derive(Debug)]
 struct Maps {
     meta: MapHandle,
-    majors: MapHandle,
+    table: MapHandle,
+    window: window::Window,
     devices: MapHandle,
     policies: MapHandle,
     counters: MapHandle,

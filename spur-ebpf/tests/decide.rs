@@ -1,7 +1,7 @@
 //! The verdict of `bpf/fence_decide.h`, compiled for this host, against a naive model of the same rules.
 
 use proptest::prelude::*;
-use spur_ebpf::abi::{ABI, RawDevice, RawPolicy};
+use spur_ebpf::abi::{ABI, RawPolicy, SLOT_MINORS, SLOTS};
 use std::ptr::from_ref;
 
 /// `struct spur_request`
@@ -14,13 +14,16 @@ struct Request {
     minor: u32,
 }
 
-/// `struct spur_host_env` of `bpf/host_decide.c`: what the lookups answer.
+/// `struct spur_host_env` of `bpf/host_decide.c`: what reads and lookups answer, and what was asked.
 #[repr(C)]
 struct Env {
-    major: *const u32,
-    device: *const RawDevice,
-    policy: *const RawPolicy,
+    word: u32,
+    direct: u32,
+    hashed: u32,
+    index: u32,
     lookups: u32,
+    reserved: u32,
+    policy: *const RawPolicy,
 }
 
 unsafe extern "C" {
@@ -30,22 +33,35 @@ unsafe extern "C" {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     request: Request,
-    major: Option<u32>,
-    device: Option<RawDevice>,
+    /// Class of the major and 1 + its slot.
+    class: u32,
+    slot: u32,
+    /// What lies in the slot and what in the map; only one of them counts.
+    direct: u32,
+    hashed: u32,
     policy: Option<RawPolicy>,
 }
 
-/// Verdict and number of lookups of the C code.
-fn decide(case: &Case) -> (u32, u32) {
+/// Verdict of the C code, the index that it read in the table, and its number of lookups.
+fn decide(case: &Case) -> (u32, u32, u32) {
     let mut env = Env {
-        major: case.major.as_ref().map_or(std::ptr::null(), from_ref),
-        device: case.device.as_ref().map_or(std::ptr::null(), from_ref),
-        policy: case.policy.as_ref().map_or(std::ptr::null(), from_ref),
+        word: case.class | case.slot << 8,
+        direct: case.direct,
+        hashed: case.hashed,
+        index: u32::MAX,
         lookups: 0,
+        reserved: 0,
+        policy: case.policy.as_ref().map_or(std::ptr::null(), from_ref),
     };
     // SAFETY: `env` and what it points to are the C structs of the same layout and live through the call.
     let verdict = unsafe { spur_host_decide(&raw mut env, &raw const case.request) };
-    (verdict, env.lookups)
+    (verdict, env.index, env.lookups)
+}
+
+/// The place of a device in the table, if it has one.
+fn place(case: &Case) -> Option<u32> {
+    let direct = (1..=SLOTS).contains(&case.slot) && case.request.minor < SLOT_MINORS;
+    direct.then(|| (case.slot - 1) * SLOT_MINORS + case.request.minor)
 }
 
 /// The rules as one would say them; only whether the open is allowed.
@@ -69,9 +85,14 @@ fn model(case: &Case) -> bool {
     ]
     .contains(&(major, minor))
         || (136..144).contains(&major);
-    let fenced = match case.major {
-        Some(0) => false,
-        Some(2) => case.device.is_some(),
+    let entry = if place(case).is_some() {
+        case.direct
+    } else {
+        case.hashed
+    };
+    let fenced = match case.class {
+        0 => false,
+        2 => entry != 0,
         _ => true,
     };
     if !is_char || base || !fenced {
@@ -84,8 +105,7 @@ fn model(case: &Case) -> bool {
             .collect(),
         _ => Vec::new(),
     };
-    // A major that cannot be looked up is refused whatever else is there.
-    case.major.is_some() && !mknod && case.device.is_some_and(|device| held.contains(&device.bit))
+    !mknod && held.iter().any(|bit| bit + 1 == entry)
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -99,15 +119,15 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
-fn device() -> impl Strategy<Value = RawDevice> {
+fn entry() -> impl Strategy<Value = u32> {
     prop_oneof![
+        Just(0),
         0u32..520,
-        Just(511),
         Just(512),
+        Just(513),
         Just(u32::MAX),
         any::<u32>()
     ]
-    .prop_map(|bit| RawDevice { bit, reserved: 0 })
 }
 
 fn policy() -> impl Strategy<Value = RawPolicy> {
@@ -124,43 +144,48 @@ fn policy() -> impl Strategy<Value = RawPolicy> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let class = prop_oneof![Just(0u32), Just(1), Just(2), Just(3), any::<u32>()];
+    let class = prop_oneof![Just(0u32), Just(1), Just(2), Just(3), 0u32..256];
+    let slot = prop_oneof![Just(0u32), 0u32..40, 0u32..256];
     (
         request(),
-        prop::option::of(class),
-        prop::option::of(device()),
+        class,
+        slot,
+        entry(),
+        entry(),
         prop::option::of(policy()),
     )
-        .prop_map(|(request, major, device, policy)| Case {
+        .prop_map(|(request, class, slot, direct, hashed, policy)| Case {
             request,
-            major,
-            device,
+            class,
+            slot,
+            direct,
+            hashed,
             policy,
         })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_program_decides_as_the_model(case in case()) {
-        let (verdict, _) = decide(&case);
+        let (verdict, index, _) = decide(&case);
         prop_assert!(matches!(verdict, 0 | 1 | 16..=20), "{verdict}");
         prop_assert_eq!(verdict < 16, model(&case));
+        prop_assert!(index == u32::MAX || Some(index) == place(&case));
     }
 
     #[test]
-    fn a_base_device_costs_no_lookup(minor in prop::sample::select(vec![3u32, 5, 7, 8, 9]), access in 0u32..8) {
-        let request = Request { device_type: 2, access, major: 1, minor };
-        let case = Case { request, major: Some(1), device: None, policy: None };
-        prop_assert_eq!(decide(&case), (0, 0));
+    fn what_is_not_fenced_costs_no_lookup(request in request()) {
+        let case = Case { request, class: 0, slot: 0, direct: 0, hashed: 0, policy: None };
+        prop_assert_eq!(decide(&case), (0, u32::MAX, 0));
     }
 
     #[test]
     fn the_base_list_is_the_same_in_rust(major in 0u32..260, minor in 0u32..260) {
         let request = Request { device_type: 2, access: 2, major, minor };
-        let open = decide(&Case { request, major: None, device: None, policy: None }).0 == 0;
-        prop_assert_eq!(open, spur_ebpf::is_base_device(major, minor));
+        let case = Case { request, class: 1, slot: 0, direct: 0, hashed: 0, policy: None };
+        prop_assert_eq!(decide(&case).0 == 0, spur_ebpf::is_base_device(major, minor));
     }
 }
 
@@ -177,18 +202,12 @@ fn each_refusal_has_its_reason() {
         grants: [u64::MAX; 8],
         ..RawPolicy::default()
     };
-    let never = Some(RawDevice {
-        bit: u32::MAX,
-        reserved: 0,
-    });
-    let device = Some(RawDevice {
-        bit: 3,
-        reserved: 0,
-    });
     let base = Case {
         request,
-        major: Some(1),
-        device,
+        class: 1,
+        slot: 1,
+        direct: 4,
+        hashed: 0,
         policy: Some(granted),
     };
     let check = |expected: u32, change: fn(&mut Case)| {
@@ -197,17 +216,12 @@ fn each_refusal_has_its_reason() {
         assert_eq!(decide(&case).0, expected, "{case:?}");
     };
     check(1, |_| ());
+    check(1, |case| (case.slot, case.direct, case.hashed) = (0, 0, 4));
     check(16, |case| case.request.access = 1);
-    check(17, |case| case.device = None);
-    check(17, |case| case.major = None);
-    assert_eq!(
-        decide(&Case {
-            device: never,
-            ..base
-        })
-        .0,
-        18
-    );
+    check(17, |case| case.direct = 0);
+    check(17, |case| case.request.major = 4096);
+    check(18, |case| case.direct = u32::MAX);
+    check(18, |case| case.direct = 513);
     check(19, |case| case.policy = None);
     check(19, |case| case.policy = Some(RawPolicy::default()));
     check(20, |case| {
@@ -216,6 +230,6 @@ fn each_refusal_has_its_reason() {
             ..RawPolicy::default()
         })
     });
-    check(0, |case| (case.major, case.device) = (Some(2), None));
+    check(0, |case| (case.class, case.direct) = (2, 0));
     check(0, |case| case.request.device_type = 1);
 }

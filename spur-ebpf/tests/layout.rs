@@ -30,7 +30,18 @@ fn ours() -> Vec<Struct> {
     vec![
         describe!("spur_fence_meta", RawMeta { abi as "abi", reserved as "reserved", object_hash as "object_hash" }),
         describe!("spur_fence_device_key", RawDeviceKey { major as "major", minor as "minor" }),
-        describe!("spur_fence_device", RawDevice { bit as "bit", reserved as "reserved" }),
+        Struct {
+            name: "spur_fence_table",
+            size: size_of::<RawTable>(),
+            members: vec![
+                ("majors", offset_of!(RawTable, majors), 4 * MAJORS as usize),
+                (
+                    "entries",
+                    offset_of!(RawTable, entries),
+                    4 * (SLOTS * SLOT_MINORS) as usize,
+                ),
+            ],
+        },
         describe!("spur_fence_policy", RawPolicy {
             abi as "abi", flags as "flags", job as "job", generation as "generation", cgroup as "cgroup", step as "step",
             audit_burst as "audit_burst", audit_per_second as "audit_per_second", reserved as "reserved",

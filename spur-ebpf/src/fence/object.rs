@@ -1,7 +1,8 @@
 //! Loading and pinning the program and its maps, and finding them again.
 
+use super::window::Window;
 use super::{Maps, lookup, update};
-use crate::abi::{self, Plain, RawCounters, RawDevice, RawDeviceKey, RawMeta, RawPolicy};
+use crate::abi::{self, Plain, RawCounters, RawDeviceKey, RawMeta, RawPolicy, RawTable};
 use crate::pins::Pins;
 use crate::{Error, Result, sys};
 use libbpf_rs::{MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -15,7 +16,15 @@ pub(super) const PROGRAM: &str = "spur_fence";
 const PROGRAM_NEW: &str = "spur_fence_new";
 /// Pinned last: where it is, everything else is.
 const META: &str = "meta";
-const MAPS: [&str; 6] = ["majors", "devices", "policies", "counters", "audit", META];
+/// Pins of the maps, each with the name that the map has in the object.
+const MAPS: [(&str, &str); 6] = [
+    ("table", ".data.table"),
+    ("devices", "devices"),
+    ("policies", "policies"),
+    ("counters", "counters"),
+    ("audit", "audit"),
+    (META, META),
+];
 
 /// Tells builds of the program apart (FNV-1a, 64 bits).
 pub(super) fn hash(bytes: &[u8]) -> u64 {
@@ -77,8 +86,8 @@ pub(super) fn load(pins: &Pins, bytes: &[u8]) -> Result<()> {
         )?;
     }
     pin_program(pins, &object)?;
-    for name in MAPS {
-        let path = pins.object(name);
+    for (pin, name) in MAPS {
+        let path = pins.object(pin);
         let shown = path.display().to_string();
         let map = object
             .maps()
@@ -152,11 +161,12 @@ pub(super) fn pinned_maps(pins: &Pins) -> Result<Maps> {
             ),
         })
     };
-    let key = size_of::<RawDeviceKey>();
+    let table = open("table", MapType::Array, 4, size_of::<RawTable>())?;
     Ok(Maps {
         meta: open(META, MapType::Array, 4, size_of::<RawMeta>())?,
-        majors: open("majors", MapType::Array, 4, 4)?,
-        devices: open("devices", MapType::Hash, key, size_of::<RawDevice>())?,
+        window: Window::open(&table)?,
+        table,
+        devices: open("devices", MapType::Hash, size_of::<RawDeviceKey>(), 4)?,
         policies: open(
             "policies",
             MapType::CgroupStorage,
@@ -185,7 +195,11 @@ pub(super) fn remove_all(pins: &Pins) -> Result<()> {
     for name in pins.link_names()? {
         Pins::remove(&pins.link(&name)?)?;
     }
-    for name in MAPS.into_iter().chain([PROGRAM, PROGRAM_NEW]) {
+    for name in MAPS
+        .map(|(pin, _)| pin)
+        .into_iter()
+        .chain([PROGRAM, PROGRAM_NEW])
+    {
         Pins::remove(&pins.object(name))?;
     }
     for folder in [pins.links(), pins.root.clone()] {
@@ -196,18 +210,21 @@ pub(super) fn remove_all(pins: &Pins) -> Result<()> {
 }
 
 impl Maps {
+    /// The pinned map for a map of the object.
     fn by_name(&self, name: &str) -> Option<&MapHandle> {
         let Maps {
             meta,
-            majors,
+            table,
+            window: _,
             devices,
             policies,
             counters,
             audit,
         } = self;
+        let handles = [table, devices, policies, counters, audit, meta];
         MAPS.iter()
-            .zip([majors, devices, policies, counters, audit, meta])
-            .find(|(known, _)| **known == name)
+            .zip(handles)
+            .find(|((_, known), _)| *known == name)
             .map(|(_, map)| map)
     }
 }

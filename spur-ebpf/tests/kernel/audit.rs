@@ -159,7 +159,7 @@ fn a_full_ring_loses_events_and_no_count() {
         (100_000, 0)
     );
     assert!(
-        counts.lost > 0 && counts.emitted * 96 <= u64::from(abi::AUDIT_BYTES) + 96 * 64,
+        counts.lost > 0 && counts.emitted * 88 <= u64::from(abi::AUDIT_BYTES),
         "{counts:?}"
     );
     assert_eq!(drain(&mut audit).len() as u64, counts.emitted);

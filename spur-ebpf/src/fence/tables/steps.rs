@@ -5,13 +5,13 @@
 //! "listed" major nothing is replaced or taken away: such a major is "whole" meanwhile, and no program may still run with the
 //! class that it had before.
 
-use crate::abi::{MAJOR_LISTED, MAJOR_OPEN, MAJOR_WHOLE, RawDevice, RawDeviceKey};
+use crate::abi::{CLASS_LISTED, CLASS_OPEN, CLASS_WHOLE, RawDeviceKey};
 use std::collections::BTreeMap;
 
 /// Class of each major that is not open.
 pub(super) type Majors = BTreeMap<u32, u32>;
 /// Entry of each listed device.
-pub(super) type Devices = BTreeMap<RawDeviceKey, RawDevice>;
+pub(super) type Devices = BTreeMap<RawDeviceKey, u32>;
 
 /// One write to the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Step {
     /// Sets the class of a major.
     Major(u32, u32),
     /// Inserts or replaces an entry.
-    Put(RawDeviceKey, RawDevice),
+    Put(RawDeviceKey, u32),
     /// Removes an entry.
     Delete(RawDeviceKey),
     /// Waits until no program runs that started before.
@@ -28,15 +28,15 @@ pub(super) enum Step {
 
 /// The steps that lead from one table to another.
 pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<Step> {
-    let class = |majors: &Majors, major: u32| majors.get(&major).copied().unwrap_or(MAJOR_OPEN);
+    let class = |majors: &Majors, major: u32| majors.get(&major).copied().unwrap_or(CLASS_OPEN);
     let was = |major| class(&old.0, major);
     let will_be = |major| class(&new.0, major);
     // An entry whose device is open afterwards goes last: until then it keeps the device closed.
-    let opens = |key: &RawDeviceKey| !new.1.contains_key(key) && will_be(key.major) != MAJOR_WHOLE;
+    let opens = |key: &RawDeviceKey| !new.1.contains_key(key) && will_be(key.major) != CLASS_WHOLE;
     let put = || {
         new.1
             .iter()
-            .filter(|(key, device)| old.1.get(key) != Some(device))
+            .filter(|(key, entry)| old.1.get(key) != Some(entry))
     };
     let gone = || old.1.keys().filter(|key| !new.1.contains_key(key));
     let replaced = |major| put().any(|(key, _)| key.major == major && old.1.contains_key(key));
@@ -44,18 +44,18 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
     let mut steps = Vec::new();
     // 1. Close: what will be whole, and for the while what is listed and has an entry replaced.
     let close = |major: u32| {
-        was(major) != MAJOR_WHOLE
-            && (will_be(major) == MAJOR_WHOLE || was(major) == MAJOR_LISTED && replaced(major))
+        was(major) != CLASS_WHOLE
+            && (will_be(major) == CLASS_WHOLE || was(major) == CLASS_LISTED && replaced(major))
     };
     let closed: Vec<u32> = old
         .0
         .keys()
-        .chain(new.0.keys().filter(|major| was(**major) == MAJOR_OPEN))
+        .chain(new.0.keys().filter(|major| was(**major) == CLASS_OPEN))
         .copied()
         .filter(|&major| close(major))
         .collect();
-    steps.extend(closed.iter().map(|&major| Step::Major(major, MAJOR_WHOLE)));
-    if closed.iter().any(|&major| was(major) == MAJOR_LISTED) {
+    steps.extend(closed.iter().map(|&major| Step::Major(major, CLASS_WHOLE)));
+    if closed.iter().any(|&major| was(major) == CLASS_LISTED) {
         steps.push(Step::Wait);
     }
     // 2. Entries.
@@ -64,11 +64,11 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
             .filter(|key| !opens(key))
             .map(|&key| Step::Delete(key)),
     );
-    steps.extend(put().map(|(&key, &device)| Step::Put(key, device)));
+    steps.extend(put().map(|(&key, &entry)| Step::Put(key, entry)));
     // 3. What is listed from now on.
     let is_now = |major: u32| {
         if closed.contains(&major) {
-            MAJOR_WHOLE
+            CLASS_WHOLE
         } else {
             was(major)
         }
@@ -77,12 +77,12 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
         .0
         .keys()
         .copied()
-        .filter(|&major| will_be(major) == MAJOR_LISTED && is_now(major) != MAJOR_LISTED)
+        .filter(|&major| will_be(major) == CLASS_LISTED && is_now(major) != CLASS_LISTED)
         .collect();
-    if listed.iter().any(|&major| is_now(major) == MAJOR_WHOLE) {
+    if listed.iter().any(|&major| is_now(major) == CLASS_WHOLE) {
         steps.push(Step::Wait);
     }
-    steps.extend(listed.iter().map(|&major| Step::Major(major, MAJOR_LISTED)));
+    steps.extend(listed.iter().map(|&major| Step::Major(major, CLASS_LISTED)));
     // 4. Open: what the new table no longer fences.
     steps.extend(
         gone()
@@ -92,8 +92,8 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
     steps.extend(
         old.0
             .keys()
-            .filter(|major| will_be(**major) == MAJOR_OPEN)
-            .map(|&major| Step::Major(major, MAJOR_OPEN)),
+            .filter(|major| will_be(**major) == CLASS_OPEN)
+            .map(|&major| Step::Major(major, CLASS_OPEN)),
     );
     steps
 }

@@ -13,7 +13,7 @@ struct Maps {
 impl Maps {
     fn apply(&mut self, step: Step) {
         match step {
-            Step::Major(major, MAJOR_OPEN) => drop(self.majors.remove(&major)),
+            Step::Major(major, CLASS_OPEN) => drop(self.majors.remove(&major)),
             Step::Major(major, class) => drop(self.majors.insert(major, class)),
             Step::Put(key, device) => drop(self.devices.insert(key, device)),
             Step::Delete(key) => drop(
@@ -29,7 +29,7 @@ impl Maps {
 fn fenced(table: &Table, key: RawDeviceKey) -> bool {
     match table.0.get(&key.major) {
         None => false,
-        Some(&MAJOR_LISTED) => table.1.contains_key(&key),
+        Some(&CLASS_LISTED) => table.1.contains_key(&key),
         Some(_) => true,
     }
 }
@@ -40,7 +40,7 @@ fn may_open(history: &[Maps], steps: &[Step], key: RawDeviceKey) -> bool {
     for (i, maps) in history.iter().enumerate() {
         match maps.majors.get(&key.major) {
             None => return true,
-            Some(&MAJOR_LISTED) => {}
+            Some(&CLASS_LISTED) => {}
             Some(_) => continue,
         }
         for (j, later) in history.iter().enumerate().skip(i) {
@@ -60,17 +60,12 @@ fn may_open(history: &[Maps], steps: &[Step], key: RawDeviceKey) -> bool {
 fn table() -> impl Strategy<Value = Table> {
     let majors = prop::collection::btree_map(
         0u32..3,
-        prop_oneof![Just(MAJOR_WHOLE), Just(MAJOR_LISTED)],
+        prop_oneof![Just(CLASS_WHOLE), Just(CLASS_LISTED)],
         0..3,
     );
     let devices = prop::collection::btree_map((0u32..3, 0u32..3), 0u32..2, 0..6);
     (majors, devices).prop_map(|(majors, devices)| {
-        let entry = |((major, minor), bit)| {
-            (
-                RawDeviceKey { major, minor },
-                RawDevice { bit, reserved: 0 },
-            )
-        };
+        let entry = |((major, minor), bit)| (RawDeviceKey { major, minor }, bit + 1);
         let devices = devices
             .into_iter()
             .map(entry)
