@@ -117,7 +117,9 @@ impl Root {
     /// The folder cannot be read.
     pub fn jobs(&self) -> Result<BTreeSet<JobId>, CgroupError> {
         let names = children(&self.path)?;
-        let ids = names.iter().filter_map(|name| name.strip_prefix("job_")?.parse().ok().map(JobId));
+        let ids = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("job_")?.parse().ok().map(JobId));
         Ok(ids.collect())
     }
 
@@ -142,9 +144,16 @@ fn find_mount(table: &str) -> Option<PathBuf> {
 
 /// Undoes the kernel's `\040`-style octal escapes.
 fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (code, real)| text.replace(code, real))
+    [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (code, real)| {
+        text.replace(code, real)
+    })
 }
 
 /// A group of a job or of one of its steps.
@@ -193,7 +202,8 @@ impl Cgroup {
     /// The directory cannot be examined.
     pub fn id(&self) -> Result<u64, CgroupError> {
         let stat = rustix::fs::fstat(&self.dir);
-        stat.map(|s| s.st_ino).map_err(|e| failed("examine", &self.path)(e.into()))
+        stat.map(|s| s.st_ino)
+            .map_err(|e| failed("examine", &self.path)(e.into()))
     }
 
     /// Makes a step's group below this one, or opens it if it is there.
@@ -215,7 +225,9 @@ impl Cgroup {
     /// The kernel refuses, or (before Linux 5.14) a process can be neither frozen nor killed.
     pub fn kill(&self) -> Result<(), CgroupError> {
         match fs::write(self.path.join("cgroup.kill"), "1") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => self.kill_each(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => {
+                self.kill_each()
+            }
             Err(error) if gone(&error) => Ok(()),
             result => result.map_err(failed("kill the processes of", &self.path)),
         }
@@ -231,7 +243,11 @@ impl Cgroup {
             for pid in all.difference(&seen) {
                 // The list names processes of this frozen group, so the number cannot have passed to another one.
                 crate::sys::process::kill(*pid, libc::SIGKILL).or_else(|e| {
-                    if e.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(failed("kill in", &self.path)(e)) }
+                    if e.raw_os_error() == Some(libc::ESRCH) {
+                        Ok(())
+                    } else {
+                        Err(failed("kill in", &self.path)(e))
+                    }
                 })?;
             }
             if all.is_subset(&seen) {
@@ -260,7 +276,8 @@ impl Cgroup {
     /// `cgroup.events` cannot be opened.
     pub fn events(&self) -> Result<Events, CgroupError> {
         let file = fs::File::open(self.path.join("cgroup.events"));
-        file.map(|file| Events { file }).map_err(failed("open cgroup.events of", &self.path))
+        file.map(|file| Events { file })
+            .map_err(failed("open cgroup.events of", &self.path))
     }
 
     /// Waits until no process is left; `false` if some are when `patience` ends.
@@ -273,7 +290,10 @@ impl Cgroup {
         }
         let events = self.events()?;
         let deadline = Instant::now() + patience;
-        while events.populated().map_err(failed("read cgroup.events of", &self.path))? {
+        while events
+            .populated()
+            .map_err(failed("read cgroup.events of", &self.path))?
+        {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
@@ -301,7 +321,9 @@ impl Cgroup {
     /// How often the out-of-memory killer struck in the group or below it; 0 where the memory controller is absent.
     pub fn oom_kills(&self) -> u64 {
         let text = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap_or(0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+            .unwrap_or(0)
     }
 
     /// Removes the group and all below it, deepest first; nothing happens if it is gone already.
@@ -363,7 +385,9 @@ fn gone(error: &io::Error) -> bool {
 
 fn make(path: &Path) -> Result<(), CgroupError> {
     match fs::DirBuilder::new().mode(0o755).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed("make", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(failed("make", path)(error))
+        }
         _ => owned_by_us(path),
     }
 }
@@ -420,7 +444,9 @@ fn remove_tree(path: &Path, depth: u32) -> Result<(), CgroupError> {
 fn remove_dir(path: &Path) -> Result<(), CgroupError> {
     match fs::remove_dir(path) {
         Err(error) if gone(&error) => Ok(()),
-        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(CgroupError::Busy { path: path.into() }),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            Err(CgroupError::Busy { path: path.into() })
+        }
         result => result.map_err(failed("remove", path)),
     }
 }

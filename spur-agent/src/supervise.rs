@@ -54,7 +54,12 @@ fn supervise(dir: &Path) -> io::Result<()> {
     let (control, client) = (sys::fd::take(CONTROL_FD)?, sys::fd::take(CLIENT_FD)?);
     rustix::process::chdir("/")?;
     // The lock says to a restarted agent that we live, and is held until we exit.
-    let lock = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join("lock"))?;
+    let lock = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(dir.join("lock"))?;
     if !sys::lock::try_lock(&lock)? {
         return Err(io::Error::other("another supervisor runs this step"));
     }
@@ -66,9 +71,13 @@ fn supervise(dir: &Path) -> io::Result<()> {
     // Orphans of the job come to us rather than to init, and are reaped.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
-        note(&format!("not protected from the out-of-memory killer: {error}"));
+        note(&format!(
+            "not protected from the out-of-memory killer: {error}"
+        ));
     }
-    let client = connection(client).map(|socket| Client::new(socket, &spec.client_early)).transpose()?;
+    let client = connection(client)
+        .map(|socket| Client::new(socket, &spec.client_early))
+        .transpose()?;
     let ran = run(&spec, dir, client, &Inputs { control, signals });
     let kept = sync_dir(dir).map_err(io::Error::other);
     ran.and(kept)
@@ -89,7 +98,9 @@ fn run(spec: &StepLaunch, dir: &Path, client: Option<Client>, inputs: &Inputs) -
         step.kill();
     }
     if crate::launch::exit_record(dir).ok().flatten().is_none() {
-        step.record.failure.get_or_insert_with(|| "its processes could not be killed".into());
+        step.record
+            .failure
+            .get_or_insert_with(|| "its processes could not be killed".into());
         step.record.node_fault = true;
         step.record.ended = now();
         write_exit_record(dir, &step.record).map_err(io::Error::other)?;
@@ -101,12 +112,22 @@ fn run(spec: &StepLaunch, dir: &Path, client: Option<Client>, inputs: &Inputs) -
 fn give_up(dir: &Path, client: Option<Client>, node: &str, why: &str) -> io::Result<()> {
     use spur_proto::wire::{Ended, StepError, from_step};
     let exit = ExitStatus { code: 1, signal: 0 };
-    let record =
-        ExitRecord { exit, failure: Some(why.into()), node_fault: true, ended: now(), ..ExitRecord::default() };
+    let record = ExitRecord {
+        exit,
+        failure: Some(why.into()),
+        node_fault: true,
+        ended: now(),
+        ..ExitRecord::default()
+    };
     write_exit_record(dir, &record).map_err(io::Error::other)?;
     if let Some(mut client) = client {
         let text = message(node, why).trim_end().to_owned();
-        client.queue(from_step::Kind::Error(StepError { text, task_known: false, task: 0, refused: true }));
+        client.queue(from_step::Kind::Error(StepError {
+            text,
+            task_known: false,
+            task: 0,
+            refused: true,
+        }));
         client.queue(from_step::Kind::Ended(Ended::default()));
         // Two short messages on a fresh connection; a client that does not take them learns it from the controller.
         drop(client.flush());
@@ -116,7 +137,8 @@ fn give_up(dir: &Path, client: Option<Client>, node: &str, why: &str) -> io::Res
 
 fn read_spec(dir: &Path) -> io::Result<StepLaunch> {
     let bytes = fs::read(dir.join("spec"))?;
-    rmp_serde::from_slice(&bytes).map_err(|why| io::Error::other(format!("the spec is damaged: {why}")))
+    rmp_serde::from_slice(&bytes)
+        .map_err(|why| io::Error::other(format!("the spec is damaged: {why}")))
 }
 
 /// The client's connection, if that is what we were started with.
@@ -136,6 +158,8 @@ fn note(text: &str) {
 }
 
 fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,6 +1,11 @@
 //! Steps under real supervisors on the real kernel. Needs root and a cgroup v2 tree.
 
-#![expect(unreachable_pub, reason = "helpers of the tests")]
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    reason = "helpers of the tests"
+)]
 
 mod launch {
     pub mod control;

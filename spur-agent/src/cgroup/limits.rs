@@ -44,9 +44,10 @@ impl Limits {
         let mut unenforced = Vec::new();
         let mut set = |limit: &'static str, file: &str, value: String| {
             if let Err(error) = fs::write(cgroup.path().join(file), &value) {
-                let why = match error.kind() {
-                    io::ErrorKind::NotFound => format!("the {limit} controller is not in the cgroup v2 tree"),
-                    _ => format!("could not write {value} to {file}: {error}"),
+                let why = if error.kind() == io::ErrorKind::NotFound {
+                    absent(limit)
+                } else {
+                    format!("could not write {value} to {file}: {error}")
                 };
                 unenforced.push(Unenforced { limit, why });
             }
@@ -76,9 +77,19 @@ impl Limits {
 /// hosts that is all of them.
 pub fn unenforced(folder: &Path) -> Vec<Unenforced> {
     let have = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-    let missing = WANTED.into_iter().filter(|limit| !have.split_whitespace().any(|c| c == *limit));
-    let why = |limit| format!("the {limit} controller is not in the cgroup v2 tree");
-    missing.map(|limit| Unenforced { limit, why: why(limit) }).collect()
+    let missing = WANTED
+        .into_iter()
+        .filter(|limit| !have.split_whitespace().any(|c| c == *limit));
+    missing
+        .map(|limit| Unenforced {
+            limit,
+            why: absent(limit),
+        })
+        .collect()
+}
+
+fn absent(controller: &str) -> String {
+    format!("the {controller} controller is not in the cgroup v2 tree")
 }
 
 /// Hands every wanted controller that a group has on to its children. One that cannot be handed on shows as
@@ -86,7 +97,10 @@ pub fn unenforced(folder: &Path) -> Vec<Unenforced> {
 pub(super) fn delegate(folder: &Path) {
     let have = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
     for controller in have.split_whitespace().filter(|c| WANTED.contains(c)) {
-        if let Err(error) = fs::write(folder.join("cgroup.subtree_control"), format!("+{controller}")) {
+        if let Err(error) = fs::write(
+            folder.join("cgroup.subtree_control"),
+            format!("+{controller}"),
+        ) {
             tracing::debug!(%controller, folder = %folder.display(), %error, "cannot hand on a controller");
         }
     }

@@ -34,7 +34,10 @@ fn finds_the_v2_mount_of_a_hybrid_table() {
                  32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:3 - cgroup cgroup rw,cpu\n\
                  41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw shared:9 master:2 - cgroup2 cgroup2 rw\n";
     assert_eq!(find_mount(table), Some("/sys/fs/cgroup/uni fied".into()));
-    assert_eq!(find_mount("31 23 0:28 / /sys/fs/cgroup2 rw - tmpfs cgroup2 rw\n"), None);
+    assert_eq!(
+        find_mount("31 23 0:28 / /sys/fs/cgroup2 rw - tmpfs cgroup2 rw\n"),
+        None
+    );
 }
 
 #[test]
@@ -64,8 +67,15 @@ fn kills_by_each_way_and_wakes_when_empty() {
         assert!(job.populated().unwrap());
         assert!(!job.wait_empty(Duration::from_millis(10)).unwrap());
         assert_eq!(job.procs().unwrap().len(), 3);
-        assert!(matches!(step.path().exists().then(|| remove_dir(step.path())), Some(Err(CgroupError::Busy { .. }))));
-        if each { job.kill_each().unwrap() } else { job.kill().unwrap() }
+        assert!(matches!(
+            step.path().exists().then(|| remove_dir(step.path())),
+            Some(Err(CgroupError::Busy { .. }))
+        ));
+        if each {
+            job.kill_each().unwrap()
+        } else {
+            job.kill().unwrap()
+        }
         assert!(job.wait_empty(Duration::from_secs(10)).unwrap());
         for child in &mut children {
             child.wait().unwrap();
@@ -79,12 +89,23 @@ fn kills_by_each_way_and_wakes_when_empty() {
 fn says_which_limits_are_not_enforced() {
     let scratch = Scratch::new("limits");
     let job = scratch.0.create_job(JobId(1)).unwrap();
-    let limits = Limits { memory: Some(64 << 20), pids: Some(100), cpus: "0".into(), cpu_count: 1 };
+    let limits = Limits {
+        memory: Some(64 << 20),
+        pids: Some(100),
+        cpus: "0".into(),
+        cpu_count: 1,
+    };
     let mut missing: Vec<_> = limits.apply(&job).iter().map(|u| u.limit).collect();
     missing.dedup();
-    let expected: Vec<_> = limits::unenforced(scratch.0.path()).iter().map(|u| u.limit).collect();
+    let expected: Vec<_> = limits::unenforced(scratch.0.path())
+        .iter()
+        .map(|u| u.limit)
+        .collect();
     assert_eq!(missing, expected);
-    for (file, limit, value) in [("memory.max", "memory", "67108864\n"), ("pids.max", "pids", "100\n")] {
+    for (file, limit, value) in [
+        ("memory.max", "memory", "67108864\n"),
+        ("pids.max", "pids", "100\n"),
+    ] {
         let set = fs::read_to_string(job.path().join(file)).ok();
         assert_eq!(set.as_deref(), (!missing.contains(&limit)).then_some(value));
     }

@@ -55,7 +55,10 @@ pub fn exit_record(dir: &Path) -> Result<Option<ExitRecord>, LaunchError> {
         bytes => bytes.map_err(failed("read", &path))?,
     };
     let record = rmp_serde::from_slice(&bytes);
-    record.map(Some).map_err(|why| LaunchError::Damaged { path, why: why.to_string() })
+    record.map(Some).map_err(|why| LaunchError::Damaged {
+        path,
+        why: why.to_string(),
+    })
 }
 
 /// Puts a step's exit record in place, whole or not at all, its content durable. [`sync_dir`] makes its name durable too.
@@ -63,13 +66,17 @@ pub(crate) fn write_exit_record(dir: &Path, record: &ExitRecord) -> Result<(), L
     let bytes = encode(record);
     let (path, draft) = (dir.join("exit"), dir.join("exit.new"));
     let mut file = private_file(&draft).map_err(failed("create", &draft))?;
-    file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(failed("write", &draft))?;
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_data())
+        .map_err(failed("write", &draft))?;
     fs::rename(&draft, &path).map_err(failed("put in place", &path))
 }
 
 /// Makes the names in a folder durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), LaunchError> {
-    fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(failed("sync", dir))
+    fs::File::open(dir)
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed("sync", dir))
 }
 
 /// MessagePack with field names, so that a newer agent reads what an older one wrote.
@@ -80,5 +87,10 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 /// A new or emptied file that only root reads.
 pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
 }

@@ -54,7 +54,9 @@ pub struct Launcher {
 impl Default for Launcher {
     /// This very program, also when its file was replaced meanwhile.
     fn default() -> Self {
-        Self { program: "/proc/self/exe".into() }
+        Self {
+            program: "/proc/self/exe".into(),
+        }
     }
 }
 
@@ -66,7 +68,12 @@ impl Launcher {
     /// # Errors
     /// The spec makes no sense, the folder cannot be made or written (`AlreadyExists` if it exists: a step is launched once),
     /// or the process cannot be started. Nothing is left behind then.
-    pub fn start(&self, spec: &StepLaunch, dir: &Path, client: Option<OwnedFd>) -> Result<Supervisor, LaunchError> {
+    pub fn start(
+        &self,
+        spec: &StepLaunch,
+        dir: &Path,
+        client: Option<OwnedFd>,
+    ) -> Result<Supervisor, LaunchError> {
         validate(spec, dir)?;
         make_dir(dir)?;
         let started = self.start_in(spec, dir, client);
@@ -76,22 +83,40 @@ impl Launcher {
         started
     }
 
-    fn start_in(&self, spec: &StepLaunch, dir: &Path, client: Option<OwnedFd>) -> Result<Supervisor, LaunchError> {
+    fn start_in(
+        &self,
+        spec: &StepLaunch,
+        dir: &Path,
+        client: Option<OwnedFd>,
+    ) -> Result<Supervisor, LaunchError> {
         let control = bind_control(dir)?;
         write_spec(spec, dir)?;
         // Users pass through to their script; its name is fixed and everything else here is for root alone.
         let passable = fs::Permissions::from_mode(0o711);
         fs::set_permissions(dir, passable).map_err(failed("set the mode of", dir))?;
-        let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed("open", "/dev/null"))?;
+        let null = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map_err(failed("open", "/dev/null"))?;
         let log_path = dir.join("log");
         let log = private_file(&log_path).map_err(failed("create", &log_path))?;
         let client = client.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-        let fds = [null.as_fd(), log.as_fd(), log.as_fd(), control.as_fd(), client];
-        let text = |bytes: &[u8]| CString::new(bytes).expect("checked to hold no NUL");
-        let program = text(self.program.as_os_str().as_bytes());
-        let argv = [c"spurd".into(), c"supervise".into(), text(dir.as_os_str().as_bytes())];
+        let fds = [
+            null.as_fd(),
+            log.as_fd(),
+            log.as_fd(),
+            control.as_fd(),
+            client,
+        ];
+        let text = |path: &Path| {
+            CString::new(path.as_os_str().as_bytes()).map_err(|e| failed("name", path)(e.into()))
+        };
+        let program = text(&self.program)?;
+        let argv = [c"spurd".into(), c"supervise".into(), text(dir)?];
         let env = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".into()];
-        let pid = sys::spawn::detached(&program, &argv, &env, &fds).map_err(failed("start", &self.program))?;
+        let pid = sys::spawn::detached(&program, &argv, &env, &fds)
+            .map_err(failed("start", &self.program))?;
         Supervisor::of(pid, dir)
     }
 }
@@ -100,19 +125,28 @@ impl Launcher {
 fn validate(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
     let has_nul = |bytes: &[u8]| bytes.contains(&0);
     let no_program = spec.script.is_none() && spec.tasks.iter().any(|task| task.argv.is_empty());
-    let strings = spec.tasks.iter().flat_map(|task| task.argv.iter().chain(&task.env)).chain(&spec.env);
+    let strings = spec
+        .tasks
+        .iter()
+        .flat_map(|task| task.argv.iter().chain(&task.env))
+        .chain(&spec.env);
     let why = if spec.tasks.is_empty() {
         "it has no task here"
     } else if no_program {
         "it has no program to run"
-    } else if strings.into_iter().any(|s| has_nul(s)) || has_nul(spec.work_dir.as_os_str().as_bytes()) {
+    } else if strings.into_iter().any(|s| has_nul(s))
+        || has_nul(spec.work_dir.as_os_str().as_bytes())
+    {
         "an argument, environment entry or path holds a NUL byte"
     } else if !dir.is_absolute() || has_nul(dir.as_os_str().as_bytes()) {
         "its folder is not an absolute path"
     } else {
         return Ok(());
     };
-    Err(LaunchError::Invalid { step: spec.step, why })
+    Err(LaunchError::Invalid {
+        step: spec.step,
+        why,
+    })
 }
 
 /// Makes a step's folder, closed to users until all in it has its final mode; what leads to it is made passable.
@@ -122,7 +156,10 @@ fn make_dir(dir: &Path) -> Result<(), LaunchError> {
     match create() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = dir.parent().unwrap_or(dir);
-            let made = fs::DirBuilder::new().mode(0o711).recursive(true).create(parent);
+            let made = fs::DirBuilder::new()
+                .mode(0o711)
+                .recursive(true)
+                .create(parent);
             made.map_err(failed("make", parent))?;
             create().map_err(failed("make", dir))
         }
@@ -133,7 +170,10 @@ fn make_dir(dir: &Path) -> Result<(), LaunchError> {
 /// The path of a step's control socket for `bind` and `connect`: through a descriptor of its folder, since a socket's address
 /// holds 107 bytes only.
 fn control_address(folder: BorrowedFd<'_>) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/control", folder.as_raw_fd()))?)
+    Ok(SocketAddrUnix::new(format!(
+        "/proc/self/fd/{}/control",
+        folder.as_raw_fd()
+    ))?)
 }
 
 fn open_folder(dir: &Path) -> Result<OwnedFd, LaunchError> {
@@ -173,7 +213,8 @@ fn write_spec(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
     }
     let (path, draft) = (dir.join("spec"), dir.join("spec.new"));
     let mut file = private_file(&draft).map_err(failed("create", &draft))?;
-    file.write_all(&encode(spec)).map_err(failed("write", &draft))?;
+    file.write_all(&encode(spec))
+        .map_err(failed("write", &draft))?;
     fs::rename(&draft, &path).map_err(failed("put in place", &path))
 }
 
@@ -204,10 +245,15 @@ pub struct Supervisor {
 impl Supervisor {
     /// The process `pid`, which cannot have been reaped yet.
     fn of(pid: i32, dir: &Path) -> Result<Self, LaunchError> {
-        let open = || rustix::process::pidfd_open(Pid::from_raw(pid)?.into(), PidfdFlags::empty()).ok();
-        let missing = || failed("watch the supervisor of", dir)(io::Error::last_os_error());
-        let pidfd = open().ok_or_else(missing)?;
-        Ok(Self { pid, pidfd, dir: dir.into() })
+        let number = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
+        let pidfd =
+            number.and_then(|number| rustix::process::pidfd_open(number, PidfdFlags::empty()));
+        let pidfd = pidfd.map_err(|error| failed("watch the supervisor of", dir)(error.into()))?;
+        Ok(Self {
+            pid,
+            pidfd,
+            dir: dir.into(),
+        })
     }
 
     /// Finds the supervisor of the step in `dir` after a restart of the agent. `None` if none lives; one that was about to
@@ -222,8 +268,10 @@ impl Supervisor {
         // A supervisor locks first and reads its spec second. Without a spec it exits; if it was faster, it holds the lock now.
         let spec = dir.join("spec");
         match fs::remove_file(&spec) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", spec)(error)),
-            _ => Self::find(dir),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", spec)(error))
+            }
+            Ok(()) | Err(_) => Self::find(dir),
         }
     }
 
@@ -234,10 +282,16 @@ impl Supervisor {
             lock => lock.map_err(failed("open", &path))?,
         };
         let holder = || sys::lock::holder(&lock).map_err(failed("examine", &path));
-        let Some(pid) = holder()? else { return Ok(None) };
+        let Some(pid) = holder()? else {
+            return Ok(None);
+        };
         let found = Self::of(pid, dir);
         // Still held by the same number after the descriptor was opened: so it lived throughout and the number is its own.
-        if holder()? == Some(pid) { found.map(Some) } else { Ok(None) }
+        if holder()? == Some(pid) {
+            found.map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Its process id.
@@ -264,7 +318,13 @@ impl Supervisor {
         use rustix::event::{PollFd, PollFlags, Timespec};
         sys::process::reap_pidfd(&self.pidfd)?;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        Ok(rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+        Ok(rustix::event::poll(
+            &mut fds,
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            }),
+        )? > 0)
     }
 
     /// Sends a signal to every task of the step.
@@ -289,7 +349,12 @@ impl Supervisor {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&self.dir, flags, Mode::empty())?;
         let address = control_address(folder.as_fd())?;
-        rustix::net::sendto(control_socket()?, &encode(&order), SendFlags::NOSIGNAL, &address)?;
+        rustix::net::sendto(
+            control_socket()?,
+            &encode(&order),
+            SendFlags::NOSIGNAL,
+            &address,
+        )?;
         Ok(())
     }
 }

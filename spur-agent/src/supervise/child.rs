@@ -52,7 +52,10 @@ fn because(stage: Stage, what: impl std::fmt::Display) -> impl FnOnce(io::Error)
 /// An error as `strerror` words it, without Rust's number after it.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// What the kernel must say to the first open.
@@ -63,7 +66,10 @@ fn prove_fence(canary: &Path) -> Result<(), Failure> {
         Err(error) => format!("gave {} ({})", error.raw_os_error(), reason(&error.into())),
         Ok(_) => "succeeded".into(),
     };
-    let text = format!("the fence is not proven: opening {} {answer} where EPERM was due", canary.display());
+    let text = format!(
+        "the fence is not proven: opening {} {answer} where EPERM was due",
+        canary.display()
+    );
     Err(Failure(Stage::Fence, text))
 }
 
@@ -82,7 +88,11 @@ impl Child<'_> {
             Ok(prepared) => self.finish(prepared),
             Err(Failure(stage, text)) => {
                 // If nobody listens any more, nobody needs to know.
-                drop(status::send(&self.status, &Status::Failed(stage, text), None));
+                drop(status::send(
+                    &self.status,
+                    &Status::Failed(stage, text),
+                    None,
+                ));
                 NOT_PREPARED
             }
         }
@@ -91,34 +101,56 @@ impl Child<'_> {
     /// Everything up to exec.
     fn prepare(&self) -> Result<Prepared, Failure> {
         let mut warnings = self.privileged()?;
-        creds::become_user(&self.spec.owner).map_err(because(Stage::Node, "could not become the job's user"))?;
+        creds::become_user(&self.spec.owner)
+            .map_err(because(Stage::Node, "could not become the job's user"))?;
         rustix::process::umask(Mode::from_raw_mode(self.spec.umask & 0o777));
         warnings.extend(self.enter_work_dir()?);
         let (status, go) = self.connect()?;
         sys::signal::reset_all();
-        Ok(Prepared { warnings, status, go })
+        Ok(Prepared {
+            warnings,
+            status,
+            go,
+        })
     }
 
     /// What needs root: process group, protection from the out-of-memory killer off, limits, CPUs.
     fn privileged(&self) -> Result<Vec<String>, Failure> {
         let pid = rustix::process::getpid();
-        let group = self.group.and_then(rustix::process::Pid::from_raw).unwrap_or(pid);
-        rustix::process::setpgid(Some(pid), Some(group))
-            .map_err(|e| because(Stage::Node, "could not enter the step's process group")(e.into()))?;
-        fs::write("/proc/self/oom_score_adj", "0").map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
+        let group = self
+            .group
+            .and_then(rustix::process::Pid::from_raw)
+            .unwrap_or(pid);
+        rustix::process::setpgid(Some(pid), Some(group)).map_err(|e| {
+            because(Stage::Node, "could not enter the step's process group")(e.into())
+        })?;
+        fs::write("/proc/self/oom_score_adj", "0")
+            .map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
         let mut warnings = Vec::new();
         for limit in &self.spec.rlimits {
             if let Err(error) = sys::process::set_soft_limit(limit.resource, limit.soft) {
                 let (number, soft) = (limit.resource, limit.soft);
-                warnings.push(format!("Can't propagate resource limit {number} of {soft}: {}", reason(&error)));
+                warnings.push(format!(
+                    "Can't propagate resource limit {number} of {soft}: {}",
+                    reason(&error)
+                ));
             }
         }
         if !self.task.cpus.is_empty() {
             let mut set = rustix::thread::CpuSet::new();
             let fits = |cpu: &usize| *cpu < rustix::thread::CpuSet::MAX_CPU;
-            self.task.cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(fits).for_each(|cpu| set.set(cpu));
+            self.task
+                .cpus
+                .iter()
+                .filter_map(|cpu| usize::try_from(*cpu).ok())
+                .filter(fits)
+                .for_each(|cpu| set.set(cpu));
             if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-                warnings.push(format!("could not bind task {} to its CPUs: {}", self.task.id, reason(&error.into())));
+                warnings.push(format!(
+                    "could not bind task {} to its CPUs: {}",
+                    self.task.id,
+                    reason(&error.into())
+                ));
             }
         }
         Ok(warnings)
@@ -127,10 +159,16 @@ impl Child<'_> {
     /// Enters the working directory as the user, or `/tmp` instead.
     fn enter_work_dir(&self) -> Result<Option<String>, Failure> {
         let dir = &self.spec.work_dir;
-        let Err(error) = rustix::process::chdir(dir) else { return Ok(None) };
-        rustix::process::chdir("/tmp").map_err(|e| because(Stage::Job, "could not chdir to /tmp")(e.into()))?;
+        let Err(error) = rustix::process::chdir(dir) else {
+            return Ok(None);
+        };
+        rustix::process::chdir("/tmp")
+            .map_err(|e| because(Stage::Job, "could not chdir to /tmp")(e.into()))?;
         let why = reason(&error.into());
-        Ok(Some(format!("couldn't chdir to `{}': {why}: going to /tmp instead", dir.display())))
+        Ok(Some(format!(
+            "couldn't chdir to `{}': {why}: going to /tmp instead",
+            dir.display()
+        )))
     }
 
     /// Opens files as the user, puts descriptors 0 to 4 in place and closes all others. Gives the last two.
@@ -139,13 +177,21 @@ impl Child<'_> {
         let stdout = open_end(&self.ends.stdout, "stdout", OFlags::WRONLY)?;
         let stderr = match &self.ends.stderr {
             End::AsStdout => above(&stdout)?,
-            end => open_end(end, "stderr", OFlags::WRONLY)?,
+            end @ (End::Null | End::Pipe(_) | End::File { .. }) => {
+                open_end(end, "stderr", OFlags::WRONLY)?
+            }
         };
         let (status, go) = (above(&self.status)?, above(self.go)?);
-        for (number, (end, fd)) in (0..).zip([(&self.ends.stdin, stdin), (&self.ends.stdout, stdout), (&self.ends.stderr, stderr)]) {
+        for (number, (end, fd)) in (0..).zip([
+            (&self.ends.stdin, stdin),
+            (&self.ends.stdout, stdout),
+            (&self.ends.stderr, stderr),
+        ]) {
             harmless(end, &fd)?;
             // Owned by nobody here: the number stays open for the program.
-            let _: RawFd = sys::fd::place(fd, number, false).map_err(lost())?.into_raw_fd();
+            let _: RawFd = sys::fd::place(fd, number, false)
+                .map_err(lost())?
+                .into_raw_fd();
         }
         let status = sys::fd::place(status, STATUS_FD, true).map_err(lost())?;
         let go = sys::fd::place(go, GO_FD, true).map_err(lost())?;
@@ -156,9 +202,14 @@ impl Child<'_> {
 
     /// Reports, waits to be let go, and executes.
     fn finish(&self, prepared: Prepared) -> i32 {
-        let Prepared { warnings, status, go } = prepared;
+        let Prepared {
+            warnings,
+            status,
+            go,
+        } = prepared;
         let stderr = rustix::stdio::stderr();
-        let regular = rustix::fs::fstat(stderr).is_ok_and(|s| file_type(&s) == FileType::RegularFile);
+        let regular =
+            rustix::fs::fstat(stderr).is_ok_and(|s| file_type(&s) == FileType::RegularFile);
         let copy = regular.then_some(stderr);
         if status::send(&status, &Status::Ready(None), copy).is_err() || !let_go(&go) {
             return NOT_PREPARED;
@@ -201,7 +252,11 @@ fn file_type(stat: &rustix::fs::Stat) -> FileType {
 fn harmless(end: &End, fd: &OwnedFd) -> Result<(), Failure> {
     let End::Pipe(_) = end else { return Ok(()) };
     let stat = rustix::fs::fstat(fd).map_err(|e| lost()(e.into()))?;
-    if file_type(&stat) == FileType::Fifo { Ok(()) } else { Err(Failure(Stage::Node, "a stream is not a pipe".into())) }
+    if file_type(&stat) == FileType::Fifo {
+        Ok(())
+    } else {
+        Err(Failure(Stage::Node, "a stream is not a pipe".into()))
+    }
 }
 
 fn lost() -> impl FnOnce(io::Error) -> Failure {
@@ -216,12 +271,23 @@ fn open_end(end: &End, name: &str, access: OFlags) -> Result<OwnedFd, Failure> {
         End::Null | End::AsStdout => open_above("/dev/null".as_ref(), flags),
         End::File { path, .. } if access == OFlags::RDONLY => open_above(path, flags),
         End::File { path, truncate } => {
-            let truncate = if *truncate { OFlags::TRUNC } else { OFlags::empty() };
+            let truncate = if *truncate {
+                OFlags::TRUNC
+            } else {
+                OFlags::empty()
+            };
             open_above(path, flags | OFlags::CREATE | OFlags::APPEND | truncate)
         }
     };
-    let path = if let End::File { path, .. } = end { path } else { Path::new("/dev/null") };
-    opened.map_err(because(Stage::Job, format!("Could not open {name} file {}", path.display())))
+    let path = if let End::File { path, .. } = end {
+        path
+    } else {
+        Path::new("/dev/null")
+    };
+    opened.map_err(because(
+        Stage::Job,
+        format!("Could not open {name} file {}", path.display()),
+    ))
 }
 
 fn open_above(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {

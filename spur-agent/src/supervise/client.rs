@@ -31,7 +31,12 @@ impl Client {
     /// Takes over a connection; `early` was read from it already.
     pub(crate) fn new(socket: OwnedFd, early: &[u8]) -> std::io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Self { socket, inward: BytesMut::from(early), outward: BytesMut::new(), half_closed: false })
+        Ok(Self {
+            socket,
+            inward: BytesMut::from(early),
+            outward: BytesMut::new(),
+            half_closed: false,
+        })
     }
 
     /// Whether output may be queued.
@@ -52,7 +57,9 @@ impl Client {
     /// Queues a message. Only output is subject to [`Self::has_room`]; all else is small and bounded in number.
     pub(crate) fn queue(&mut self, kind: from_step::Kind) {
         let message = FromStep { kind: Some(kind) };
-        message.encode_length_delimited(&mut self.outward).expect("a growing buffer has room");
+        message
+            .encode_length_delimited(&mut self.outward)
+            .expect("a growing buffer has room");
     }
 
     /// Sends what the socket takes now.
@@ -73,7 +80,9 @@ impl Client {
         let mut chunk = [0; READ];
         match rustix::io::read(&self.socket, &mut chunk) {
             Ok(0) => self.half_closed = true,
-            Ok(count) => self.inward.extend_from_slice(chunk.get(..count).unwrap_or_default()),
+            Ok(count) => self
+                .inward
+                .extend_from_slice(chunk.get(..count).unwrap_or_default()),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(_) => return Err(Gone),
         }
@@ -82,7 +91,9 @@ impl Client {
 
     /// The next whole message that was read.
     pub(crate) fn next(&mut self) -> Result<Option<ToStep>, Gone> {
-        let Some((prefix, length)) = length(&self.inward)? else { return Ok(None) };
+        let Some((prefix, length)) = length(&self.inward)? else {
+            return Ok(None);
+        };
         if self.inward.len() < prefix + length {
             return Ok(None);
         }

@@ -59,7 +59,10 @@ impl Step<'_> {
     pub(crate) fn client_gone(&mut self) {
         if self.client.take().is_some() && !matches!(self.phase, Phase::Draining | Phase::Closing) {
             note("the client is gone");
-            self.end(Duration::from_secs(self.spec.kill_wait.into()), EndReason::Cancelled);
+            self.end(
+                Duration::from_secs(self.spec.kill_wait.into()),
+                EndReason::Cancelled,
+            );
         }
     }
 
@@ -107,15 +110,26 @@ impl Step<'_> {
             EndReason::NodeFailure => " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
         };
         let (node, at) = (&self.spec.node, sys::clock::local_now());
-        let text = message(node, &format!("*** {what} ON {node} CANCELLED AT {at}{why} ***"));
+        let text = message(
+            node,
+            &format!("*** {what} ON {node} CANCELLED AT {at}{why} ***"),
+        );
         if let Some(file) = &self.stderr {
             if let Err(error) = rustix::io::write(file, text.as_bytes()) {
-                note(&format!("could not write to the job's standard error: {error}"));
+                note(&format!(
+                    "could not write to the job's standard error: {error}"
+                ));
             }
             return;
         }
-        let Some(first) = self.tasks.first() else { return };
-        let output = Output { task: first.id, stderr: true, data: text.into_bytes() };
+        let Some(first) = self.tasks.first() else {
+            return;
+        };
+        let output = Output {
+            task: first.id,
+            stderr: true,
+            data: text.into_bytes(),
+        };
         if self.spec.stdio.stderr == crate::launch::Output::Stream {
             self.tell(from_step::Kind::Output(output));
         }

@@ -47,7 +47,12 @@ impl Step<'_> {
         loop {
             self.advance();
             self.flush();
-            if self.phase == Phase::Closing && self.client.as_ref().is_none_or(|client| !client.wants_out()) {
+            if self.phase == Phase::Closing
+                && self
+                    .client
+                    .as_ref()
+                    .is_none_or(|client| !client.wants_out())
+            {
                 return Ok(());
             }
             for (source, what) in self.wait(inputs)? {
@@ -63,14 +68,20 @@ impl Step<'_> {
     /// Waits for something to happen or to be due.
     fn wait(&self, inputs: &Inputs) -> io::Result<Vec<(Source, PollFlags)>> {
         let (sources, mut fds): (Vec<_>, Vec<_>) = self.interests(inputs).into_iter().unzip();
-        let left = self.ending.deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = self
+            .ending
+            .deadline()
+            .map(|at| at.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         }
-        let happened = sources.into_iter().zip(&fds).map(|(source, fd)| (source, fd.revents()));
+        let happened = sources
+            .into_iter()
+            .zip(&fds)
+            .map(|(source, fd)| (source, fd.revents()));
         Ok(happened.filter(|(_, what)| !what.is_empty()).collect())
     }
 
@@ -81,15 +92,32 @@ impl Step<'_> {
         ];
         if let Some(client) = &self.client {
             let mut flags = PollFlags::empty();
-            let room = self.tasks.iter().filter_map(|t| t.stdin.as_ref()).all(|s| s.waiting() < STDIN_HIGH);
+            let room = self
+                .tasks
+                .iter()
+                .filter_map(|t| t.stdin.as_ref())
+                .all(|s| s.waiting() < STDIN_HIGH);
             flags.set(PollFlags::IN, client.is_open() && room);
             flags.set(PollFlags::OUT, client.wants_out());
-            all.push((Source::Client, PollFd::from_borrowed_fd(client.as_fd(), flags)));
+            all.push((
+                Source::Client,
+                PollFd::from_borrowed_fd(client.as_fd(), flags),
+            ));
         }
-        if let Some(events) = self.events.as_ref().filter(|_| self.phase == Phase::Draining) {
-            all.push((Source::Cgroup, PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI)));
+        if let Some(events) = self
+            .events
+            .as_ref()
+            .filter(|_| self.phase == Phase::Draining)
+        {
+            all.push((
+                Source::Cgroup,
+                PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI),
+            ));
         }
-        let room = self.client.as_ref().is_none_or(super::client::Client::has_room);
+        let room = self
+            .client
+            .as_ref()
+            .is_none_or(super::client::Client::has_room);
         for (at, task) in self.tasks.iter().enumerate() {
             if let Some(status) = &task.status {
                 all.push((Source::Status(at), PollFd::new(status, PollFlags::IN)));
@@ -97,9 +125,15 @@ impl Step<'_> {
             if let Some(stdin) = task.stdin.as_ref().filter(|stdin| stdin.waiting() > 0) {
                 all.push((Source::Stdin(at), PollFd::new(&stdin.pipe, PollFlags::OUT)));
             }
-            let outputs = [(Stream::Stdout, &task.stdout), (Stream::Stderr, &task.stderr)];
+            let outputs = [
+                (Stream::Stdout, &task.stdout),
+                (Stream::Stderr, &task.stderr),
+            ];
             for (stream, pipe) in outputs.into_iter().filter(|_| room) {
-                all.extend(pipe.as_ref().map(|pipe| (Source::Output(at, stream), PollFd::new(pipe, PollFlags::IN))));
+                all.extend(
+                    pipe.as_ref()
+                        .map(|pipe| (Source::Output(at, stream), PollFd::new(pipe, PollFlags::IN))),
+                );
             }
         }
         all
@@ -121,10 +155,14 @@ impl Step<'_> {
 
     fn take_orders(&mut self, control: &OwnedFd) {
         let mut bytes = [0; MAX_ORDER];
-        while let Ok((count, _)) = rustix::net::recv(control, bytes.as_mut_slice(), RecvFlags::DONTWAIT) {
+        while let Ok((count, _)) =
+            rustix::net::recv(control, bytes.as_mut_slice(), RecvFlags::DONTWAIT)
+        {
             match rmp_serde::from_slice(bytes.get(..count).unwrap_or_default()) {
                 Ok(Order::Signal(number)) if (1..=64).contains(&number) => self.signal(number),
-                Ok(Order::End { grace_ms, reason }) => self.end(Duration::from_millis(grace_ms), reason),
+                Ok(Order::End { grace_ms, reason }) => {
+                    self.end(Duration::from_millis(grace_ms), reason)
+                }
                 Ok(Order::Signal(number)) => note(&format!("there is no signal {number}")),
                 Err(error) => note(&format!("an order is damaged: {error}")),
             }
@@ -146,7 +184,9 @@ impl Step<'_> {
     }
 
     fn serve_client(&mut self, what: PollFlags) {
-        let Some(client) = &mut self.client else { return };
+        let Some(client) = &mut self.client else {
+            return;
+        };
         let mut gone = what.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
         if what.contains(PollFlags::IN) && !gone {
             gone = client.read().is_err();
@@ -158,7 +198,11 @@ impl Step<'_> {
 
     /// Carries out what the client sent.
     pub(crate) fn take_messages(&mut self) -> Result<(), Gone> {
-        while let Some(message) = self.client.as_mut().map_or(Ok(None), super::client::Client::next)? {
+        while let Some(message) = self
+            .client
+            .as_mut()
+            .map_or(Ok(None), super::client::Client::next)?
+        {
             match message.kind {
                 Some(to_step::Kind::Stdin(Stdin { data, eof })) => self.input(&data, eof),
                 Some(to_step::Kind::Signal(signal)) => match u8::try_from(signal.number) {
@@ -187,21 +231,30 @@ impl Step<'_> {
     }
 
     fn feed(&mut self, at: usize) {
-        let Some(task) = self.tasks.get_mut(at) else { return };
+        let Some(task) = self.tasks.get_mut(at) else {
+            return;
+        };
         if task.stdin.as_mut().is_some_and(|stdin| !stdin.write()) {
             task.stdin = None;
         }
     }
 
     fn pump(&mut self, at: usize, stream: Stream) {
-        let room = self.client.as_ref().is_none_or(super::client::Client::has_room);
+        let room = self
+            .client
+            .as_ref()
+            .is_none_or(super::client::Client::has_room);
         if let Some(task) = self.tasks.get_mut(at).filter(|_| room) {
             task.pump(stream, self.client.as_mut());
         }
     }
 
     fn flush(&mut self) {
-        if self.client.as_mut().is_some_and(|client| client.flush().is_err()) {
+        if self
+            .client
+            .as_mut()
+            .is_some_and(|client| client.flush().is_err())
+        {
             self.client_gone();
         }
     }

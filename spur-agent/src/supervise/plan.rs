@@ -48,7 +48,10 @@ pub(crate) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(spec: &'a StepLaunch) -> Self {
-        Self { spec, truncated: BTreeSet::new() }
+        Self {
+            spec,
+            truncated: BTreeSet::new(),
+        }
     }
 
     /// Makes both sides of one task's streams.
@@ -63,16 +66,31 @@ impl<'a> Planner<'a> {
                 ours.stdin = Some(write);
                 End::Pipe(read)
             }
-            Input::File(name) => End::File { path: self.path(name, task), truncate: false },
+            Input::File(name) => End::File {
+                path: self.path(name, task),
+                truncate: false,
+            },
         };
         let stdout = self.output(&self.spec.stdio.stdout, task, &mut ours.stdout)?;
         let stderr = self.output(&self.spec.stdio.stderr, task, &mut ours.stderr)?;
         let shared = matches!((&stdout, &stderr), (End::File { path: a, .. }, End::File { path: b, .. }) if a == b);
         let stderr = if shared { End::AsStdout } else { stderr };
-        Ok((ChildEnds { stdin, stdout, stderr }, ours))
+        Ok((
+            ChildEnds {
+                stdin,
+                stdout,
+                stderr,
+            },
+            ours,
+        ))
     }
 
-    fn output(&mut self, to: &Output, task: &TaskLaunch, ours: &mut Option<OwnedFd>) -> io::Result<End> {
+    fn output(
+        &mut self,
+        to: &Output,
+        task: &TaskLaunch,
+        ours: &mut Option<OwnedFd>,
+    ) -> io::Result<End> {
         Ok(match to {
             Output::Null => End::Null,
             Output::Stream => {
@@ -102,7 +120,9 @@ impl<'a> Planner<'a> {
             user: &spec.owner.user,
         };
         match std::str::from_utf8(name) {
-            Ok(pattern) if spec.script.is_none() => spec.work_dir.join(filename::expand(pattern, &names)),
+            Ok(pattern) if spec.script.is_none() => {
+                spec.work_dir.join(filename::expand(pattern, &names))
+            }
             // A name that is not text holds no patterns that anybody meant.
             _ => spec.work_dir.join(OsStr::from_bytes(name)),
         }

@@ -11,20 +11,40 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Executes the task's program. Returns only if that fails: the exit code, which is Slurm's (the `errno`), and the message.
-pub(crate) fn execute(spec: &StepLaunch, task: &TaskLaunch, script: Option<&Path>) -> (i32, String) {
+pub(crate) fn execute(
+    spec: &StepLaunch,
+    task: &TaskLaunch,
+    script: Option<&Path>,
+) -> (i32, String) {
     let env = environment(spec, task);
-    let given = task.argv.first().map(|arg| PathBuf::from(OsStr::from_bytes(arg))).unwrap_or_default();
-    let program = script.map_or_else(|| find(&given, env.get(b"PATH".as_slice())), Path::to_path_buf);
+    let given = task
+        .argv
+        .first()
+        .map(|arg| PathBuf::from(OsStr::from_bytes(arg)))
+        .unwrap_or_default();
+    let program = script.map_or_else(
+        || find(&given, env.get(b"PATH".as_slice())),
+        Path::to_path_buf,
+    );
     // A script comes before the arguments; a program is the first of them, by the path at which it was found.
     let rest = if script.is_some() { 0 } else { 1 };
     let argv = [program.clone().into_os_string()];
-    let argv = argv.into_iter().chain(task.argv.iter().skip(rest).map(|arg| OsString::from_vec(arg.to_vec())));
+    let argv = argv.into_iter().chain(
+        task.argv
+            .iter()
+            .skip(rest)
+            .map(|arg| OsString::from_vec(arg.to_vec())),
+    );
     let argv: Vec<CString> = argv.map(|arg| c_string(arg.into_vec())).collect();
     let env: Vec<CString> = env
         .into_iter()
         .map(|(name, value)| c_string([name.as_slice(), b"=", value.as_slice()].concat()))
         .collect();
-    let error = sys::exec::execve(&c_string(program.clone().into_os_string().into_vec()), &argv, &env);
+    let error = sys::exec::execve(
+        &c_string(program.clone().into_os_string().into_vec()),
+        &argv,
+        &env,
+    );
     let code = error.raw_os_error().unwrap_or(1);
     (code, explain(&program, &error))
 }
@@ -37,12 +57,18 @@ fn c_string(bytes: Vec<u8>) -> CString {
 fn environment(spec: &StepLaunch, task: &TaskLaunch) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut env = BTreeMap::new();
     for entry in spec.env.iter().chain(&task.env) {
-        let at = entry.iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
+        let at = entry
+            .iter()
+            .position(|byte| *byte == b'=')
+            .filter(|at| *at > 0);
         if let Some((name, value)) = at.and_then(|at| entry.split_at_checked(at)) {
             env.insert(name.to_vec(), value.get(1..).unwrap_or_default().to_vec());
         }
     }
-    env.insert(b"SLURM_TASK_PID".into(), std::process::id().to_string().into_bytes());
+    env.insert(
+        b"SLURM_TASK_PID".into(),
+        std::process::id().to_string().into_bytes(),
+    );
     env
 }
 
@@ -51,9 +77,21 @@ fn find(name: &Path, path: Option<&Vec<u8>>) -> PathBuf {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return name.into();
     }
-    let dirs = path.map(|path| path.split(|byte| *byte == b':')).into_iter().flatten();
-    let mut places = dirs.map(|dir| Path::new(if dir.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(dir) }).join(name));
-    places.find(|place| executable(place)).unwrap_or_else(|| name.into())
+    let dirs = path
+        .map(|path| path.split(|byte| *byte == b':'))
+        .into_iter()
+        .flatten();
+    let mut places = dirs.map(|dir| {
+        Path::new(if dir.is_empty() {
+            OsStr::new(".")
+        } else {
+            OsStr::from_bytes(dir)
+        })
+        .join(name)
+    });
+    places
+        .find(|place| executable(place))
+        .unwrap_or_else(|| name.into())
 }
 
 fn executable(place: &Path) -> bool {

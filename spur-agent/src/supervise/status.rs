@@ -1,8 +1,8 @@
 //! What a child tells its supervisor before it executes the job's program: one small message over a socket that closes at exec.
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -36,13 +36,18 @@ pub(crate) enum Status {
 /// Both ends: the supervisor's does not block, the child's does.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
-    let (ours, childs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let (ours, childs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, childs))
 }
 
 /// Sends a message, with a copy of a descriptor if one is given.
-pub(crate) fn send(socket: impl AsFd, status: &Status, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub(crate) fn send(
+    socket: impl AsFd,
+    status: &Status,
+    fd: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     let (tag, text) = match status {
         Status::Ready(_) => (b'r', ""),
         Status::Failed(Stage::Fence, text) => (b'f', text.as_str()),
@@ -69,12 +74,18 @@ pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<Status>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut bytes)];
-    let got = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
+    let got =
+        rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let fd = control.drain().find_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            fds.next()
+        } else {
+            None
+        }
     });
-    let Some((tag, text)) = bytes.get(..got).and_then(<[u8]>::split_first) else { return Ok(None) };
+    let Some((tag, text)) = bytes.get(..got).and_then(<[u8]>::split_first) else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(text).into_owned();
     Ok(Some(match tag {
         b'r' => Status::Ready(fd),

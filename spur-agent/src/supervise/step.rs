@@ -52,7 +52,12 @@ pub(crate) struct Step<'a> {
 
 impl<'a> Step<'a> {
     /// A step of which nothing runs yet.
-    pub(crate) fn new(spec: &'a StepLaunch, dir: &'a Path, cgroup: Cgroup, client: Option<Client>) -> Self {
+    pub(crate) fn new(
+        spec: &'a StepLaunch,
+        dir: &'a Path,
+        cgroup: Cgroup,
+        client: Option<Client>,
+    ) -> Self {
         Self {
             spec,
             dir,
@@ -72,22 +77,45 @@ impl<'a> Step<'a> {
     /// Makes every child. They stop before exec until all have reported ready.
     pub(crate) fn start(&mut self) {
         if let Err(error) = self.make_children() {
-            self.fail(&format!("could not start the tasks: {}", super::child::reason(&error)), true);
+            self.fail(
+                &format!(
+                    "could not start the tasks: {}",
+                    super::child::reason(&error)
+                ),
+                true,
+            );
         }
     }
 
     fn make_children(&mut self) -> io::Result<()> {
         let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         self.go = Some(go);
-        let script = self.spec.script.as_ref().map(|_| crate::launch::supervisor::script_path(self.dir));
+        let script = self
+            .spec
+            .script
+            .as_ref()
+            .map(|_| crate::launch::supervisor::script_path(self.dir));
         let mut planner = Planner::new(self.spec);
         for task in &self.spec.tasks {
             let (ends, ours) = planner.task(task)?;
             let (our_status, status) = status::pair()?;
             let group = self.tasks.first().map(|first| first.pid);
-            let child =
-                Child { spec: self.spec, task, script: script.as_deref(), ends, status, go: wait.as_fd(), group };
+            let child = Child {
+                spec: self.spec,
+                task,
+                script: script.as_deref(),
+                ends,
+                status,
+                go: wait.as_fd(),
+                group,
+            };
             let pid = sys::clone::clone_into(self.cgroup.as_fd(), || child.run())?;
+            // All tasks share the first one's group. The child does the same; but the group must be there for the next child.
+            let (member, leader) = (
+                rustix::process::Pid::from_raw(pid),
+                rustix::process::Pid::from_raw(group.unwrap_or(pid)),
+            );
+            rustix::process::setpgid(member, leader)?;
             self.tasks.push(Task::new(task.id, pid, our_status, ours));
         }
         Ok(())
@@ -95,7 +123,9 @@ impl<'a> Step<'a> {
 
     /// Takes a child's report.
     pub(crate) fn take_status(&mut self, at: usize) {
-        let Some(task) = self.tasks.get_mut(at) else { return };
+        let Some(task) = self.tasks.get_mut(at) else {
+            return;
+        };
         let Some(socket) = &task.status else { return };
         let id = task.id;
         match status::receive(socket) {
@@ -133,7 +163,11 @@ impl<'a> Step<'a> {
         }
         self.phase = Phase::Running;
         self.record.started = now();
-        let pids = self.tasks.iter().filter_map(|task| u32::try_from(task.pid).ok()).collect();
+        let pids = self
+            .tasks
+            .iter()
+            .filter_map(|task| u32::try_from(task.pid).ok())
+            .collect();
         self.tell(from_step::Kind::Started(Started { pids }));
         let early = std::mem::take(&mut self.early_signals);
         for signal in (1..=64u8).filter(|signal| early & (1 << signal) != 0) {
@@ -153,7 +187,12 @@ impl<'a> Step<'a> {
         self.record.node_fault = node_fault;
         self.record.exit = ExitStatus { code: 1, signal: 0 };
         let text = message(&self.spec.node, why).trim_end().to_owned();
-        self.tell(from_step::Kind::Error(StepError { text, task_known: false, task: 0, refused: node_fault }));
+        self.tell(from_step::Kind::Error(StepError {
+            text,
+            task_known: false,
+            task: 0,
+            refused: node_fault,
+        }));
         self.kill();
         self.advance();
     }
@@ -172,7 +211,10 @@ impl<'a> Step<'a> {
         }
         for task in self.tasks.iter().filter(|task| task.end.is_none()) {
             if let Err(error) = sys::process::kill(task.pid, i32::from(signal)) {
-                note(&format!("could not send signal {signal} to task {}: {error}", task.id));
+                note(&format!(
+                    "could not send signal {signal} to task {}: {error}",
+                    task.id
+                ));
             }
         }
     }
@@ -180,11 +222,24 @@ impl<'a> Step<'a> {
     /// Notes the end of a child. Orphans of the job that were handed to us are only reaped.
     pub(crate) fn reaped(&mut self, child: Reaped) {
         let find = |task: &&mut Task| task.pid == child.pid && task.end.is_none();
-        let Some(task) = self.tasks.iter_mut().find(find) else { return };
-        let exit = ExitStatus { code: child.code, signal: child.signal };
-        task.end = Some(TaskEnd { id: task.id, pid: task.pid, exit, core: child.core });
+        let Some(task) = self.tasks.iter_mut().find(find) else {
+            return;
+        };
+        let exit = ExitStatus {
+            code: child.code,
+            signal: child.signal,
+        };
+        task.end = Some(TaskEnd {
+            id: task.id,
+            pid: task.pid,
+            exit,
+            core: child.core,
+        });
         task.stdin = None;
-        if self.phase == Phase::Running && self.spec.kill_on_bad_exit && exit != ExitStatus::default() {
+        if self.phase == Phase::Running
+            && self.spec.kill_on_bad_exit
+            && exit != ExitStatus::default()
+        {
             self.end_for_bad_exit();
         }
     }
@@ -211,7 +266,9 @@ impl<'a> Step<'a> {
             return;
         }
         for task in &mut self.tasks {
-            let Some(end) = task.end.filter(|_| !task.told) else { continue };
+            let Some(end) = task.end.filter(|_| !task.told) else {
+                continue;
+            };
             if !task.drain(Before::Exit, &mut self.client) {
                 continue;
             }
@@ -236,7 +293,12 @@ impl<'a> Step<'a> {
         self.record.ended = now();
         if self.record.failure.is_none() {
             self.record.tasks = self.tasks.iter().filter_map(|task| task.end).collect();
-            let worst = self.record.tasks.iter().map(|end| end.exit).max_by_key(|exit| shell_status(*exit));
+            let worst = self
+                .record
+                .tasks
+                .iter()
+                .map(|end| end.exit)
+                .max_by_key(|exit| shell_status(*exit));
             self.record.exit = worst.unwrap_or_default();
         }
         self.record.oom = self.cgroup.oom_kills() > 0;
@@ -251,7 +313,10 @@ impl<'a> Step<'a> {
             self.events = self.cgroup.events().ok();
         }
         // A group that cannot be read is gone.
-        !self.events.as_ref().is_some_and(|events| events.populated().unwrap_or(false))
+        !self
+            .events
+            .as_ref()
+            .is_some_and(|events| events.populated().unwrap_or(false))
     }
 
     /// Whether the client has, or has room for, all output. Nobody in the step can write more.
@@ -260,13 +325,20 @@ impl<'a> Step<'a> {
         for task in &mut self.tasks {
             all &= task.drain(Before::Ended, &mut self.client);
         }
-        all && self.tasks.iter().all(|task| task.told || self.record.failure.is_some())
+        all && self
+            .tasks
+            .iter()
+            .all(|task| task.told || self.record.failure.is_some())
     }
 
     /// Queues the last message.
     pub(crate) fn close(&mut self) {
         let record = &self.record;
-        let ended = Ended { oom: record.oom, cancelled: record.cancelled, timed_out: record.timed_out };
+        let ended = Ended {
+            oom: record.oom,
+            cancelled: record.cancelled,
+            timed_out: record.timed_out,
+        };
         self.tell(from_step::Kind::Ended(ended));
         self.phase = Phase::Closing;
     }
@@ -288,5 +360,9 @@ impl<'a> Step<'a> {
 
 /// A status as a shell counts it.
 fn shell_status(exit: ExitStatus) -> u16 {
-    if exit.signal > 0 { 128 + u16::from(exit.signal) } else { exit.code.into() }
+    if exit.signal > 0 {
+        128 + u16::from(exit.signal)
+    } else {
+        exit.code.into()
+    }
 }

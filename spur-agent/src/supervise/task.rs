@@ -81,7 +81,9 @@ impl Task {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
-        let Some(pipe) = slot else { return Flow::Closed };
+        let Some(pipe) = slot else {
+            return Flow::Closed;
+        };
         let mut data = vec![0; CHUNK];
         match rustix::io::read(&*pipe, &mut data) {
             Ok(0) => {}
@@ -89,7 +91,11 @@ impl Task {
                 if let Some(client) = client {
                     data.truncate(count);
                     let stderr = stream == Stream::Stderr;
-                    client.queue(from_step::Kind::Output(Output { task: self.id, stderr, data }));
+                    client.queue(from_step::Kind::Output(Output {
+                        task: self.id,
+                        stderr,
+                        data,
+                    }));
                 }
                 return Flow::More;
             }
@@ -131,7 +137,11 @@ pub(crate) struct Stdin {
 
 impl Stdin {
     fn new(pipe: OwnedFd) -> Self {
-        Self { pipe, queue: BytesMut::new(), eof: false }
+        Self {
+            pipe,
+            queue: BytesMut::new(),
+            eof: false,
+        }
     }
 
     /// Bytes that wait.

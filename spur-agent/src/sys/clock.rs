@@ -4,7 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The present local time as `2026-11-30T01:42:52`.
 pub fn local_now() -> String {
-    let secs = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let secs = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
     let secs = libc::time_t::try_from(secs).unwrap_or(0);
     // SAFETY: `tm` is plain data (the zone pointer may be null), for which all zeroes is a value.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };

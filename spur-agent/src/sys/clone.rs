@@ -35,11 +35,19 @@ struct CloneArgs {
 /// `pids.max`, `ENOSYS` before Linux 5.7.
 pub fn clone_into(cgroup: BorrowedFd<'_>, body: impl FnOnce() -> i32) -> io::Result<i32> {
     if threads()? != 1 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a process with several threads may not clone"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a process with several threads may not clone",
+        ));
     }
-    let cgroup = u64::try_from(cgroup.as_raw_fd()).expect("an open descriptor is not negative");
-    let exit_signal = u64::try_from(libc::SIGCHLD).expect("signal numbers are positive");
-    let args = CloneArgs { flags: CLONE_INTO_CGROUP, exit_signal, cgroup, ..CloneArgs::default() };
+    let cgroup = u64::from(cgroup.as_raw_fd().cast_unsigned());
+    let exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+    let args = CloneArgs {
+        flags: CLONE_INTO_CGROUP,
+        exit_signal,
+        cgroup,
+        ..CloneArgs::default()
+    };
     // SAFETY: `args` is a live struct of the size given, without pointers in it; no memory is shared with the child
     // (no CLONE_VM), and with one thread in this process no lock can be held by anybody else at the copy.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
@@ -49,7 +57,7 @@ pub fn clone_into(cgroup: BorrowedFd<'_>, body: impl FnOnce() -> i32) -> io::Res
             let _abort = AbortOnDrop;
             super::process::exit_now(body())
         }
-        pid => Ok(i32::try_from(pid).expect("a process id fits")),
+        pid => i32::try_from(pid).map_err(io::Error::other),
     }
 }
 
@@ -65,5 +73,7 @@ impl Drop for AbortOnDrop {
 /// Number of threads of this process.
 fn threads() -> io::Result<u64> {
     // Each entry of the directory is one thread and counts as one link, besides `.` and the entry in its parent.
-    Ok(std::fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
+    Ok(std::fs::metadata("/proc/self/task")?
+        .nlink()
+        .saturating_sub(2))
 }

@@ -7,7 +7,11 @@ use std::ptr;
 /// Replaces this program. Returns only if that fails, with the reason.
 pub fn execve(program: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |strings: &[CString]| -> Vec<_> {
-        strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+        strings
+            .iter()
+            .map(|s| s.as_ptr())
+            .chain([ptr::null()])
+            .collect()
     };
     let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: both arrays end in null, and their strings live until the call returns, if it does.

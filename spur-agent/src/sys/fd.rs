@@ -14,7 +14,10 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// `EBADF` if there is none, or it was taken already.
 pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     let bad = || io::Error::from_raw_os_error(libc::EBADF);
-    let bit = (3..64).contains(&number).then(|| 1u64 << number).ok_or_else(bad)?;
+    let bit = (3..64)
+        .contains(&number)
+        .then(|| 1u64 << number)
+        .ok_or_else(bad)?;
     if TAKEN.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
         return Err(bad());
     }

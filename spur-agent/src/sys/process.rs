@@ -33,8 +33,7 @@ pub fn reap_any() -> io::Result<Option<Reaped>> {
 
 /// Reaps the child that `pidfd` stands for, if it has ended. `None` if it still runs, or is not (or no longer) our child.
 pub fn reap_pidfd(pidfd: impl AsFd) -> io::Result<Option<Reaped>> {
-    let fd = libc::id_t::try_from(pidfd.as_fd().as_raw_fd()).expect("an open descriptor is not negative");
-    wait(libc::P_PIDFD, fd)
+    wait(libc::P_PIDFD, pidfd.as_fd().as_raw_fd().cast_unsigned())
 }
 
 fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
@@ -43,23 +42,40 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
     // SAFETY: `info` is a live `siginfo_t` for the kernel to write.
     let done = unsafe { libc::waitid(kind, id, &raw mut info, libc::WEXITED | libc::WNOHANG) };
     if let Err(error) = check(done) {
-        return if error.raw_os_error() == Some(libc::ECHILD) { Ok(None) } else { Err(error) };
+        return if error.raw_os_error() == Some(libc::ECHILD) {
+            Ok(None)
+        } else {
+            Err(error)
+        };
     }
     // SAFETY: waitid filled `info` for SIGCHLD, or left it zero when no child had ended.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     if pid == 0 {
         return Ok(None);
     }
-    let low = u8::try_from(status & 0xff).expect("masked to one byte");
+    let [low, ..] = status.to_le_bytes();
     Ok(Some(match info.si_code {
-        libc::CLD_EXITED => Reaped { pid, code: low, signal: 0, core: false },
-        code => Reaped { pid, code: 0, signal: low, core: code == libc::CLD_DUMPED },
+        libc::CLD_EXITED => Reaped {
+            pid,
+            code: low,
+            signal: 0,
+            core: false,
+        },
+        code => Reaped {
+            pid,
+            code: 0,
+            signal: low,
+            core: code == libc::CLD_DUMPED,
+        },
     }))
 }
 
 /// Sets a soft limit (`RLIMIT_*` number; `u64::MAX` is no limit), at most the hard limit, which stays.
 pub fn set_soft_limit(resource: u32, soft: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is a live `rlimit` for the kernel to write.
     check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
     limit.rlim_cur = soft.min(limit.rlim_max);
@@ -77,9 +93,17 @@ pub fn exit_now(code: i32) -> ! {
 pub fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: only used where nothing that owns such a descriptor runs afterwards: right before exec, or first thing in `main`.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0u32) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if done == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

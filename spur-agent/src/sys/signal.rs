@@ -47,9 +47,15 @@ pub fn next(descriptor: impl AsFd) -> io::Result<Option<i32>> {
     let got = unsafe { libc::read(descriptor.as_fd().as_raw_fd(), (&raw mut info).cast(), size) };
     if got == -1 {
         let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+        return if error.kind() == io::ErrorKind::WouldBlock {
+            Ok(None)
+        } else {
+            Err(error)
+        };
     }
-    Ok(i32::try_from(info.ssi_signo).ok().filter(|_| usize::try_from(got) == Ok(size)))
+    Ok(i32::try_from(info.ssi_signo)
+        .ok()
+        .filter(|_| usize::try_from(got) == Ok(size)))
 }
 
 /// Gives every signal its default disposition and unblocks all, as a program expects at its start.
@@ -61,7 +67,13 @@ pub fn reset_all() {
         // SAFETY: reads `default`, which is as large as the kernel's structure; SIG_DFL installs no code of ours. KILL and
         // STOP are refused harmlessly.
         unsafe {
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null_mut::<u64>(), size_of::<u64>())
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            )
         };
     }
     if let Ok(none) = set_of(&[]) {

@@ -12,11 +12,18 @@ const SETSID: i32 = 0x80;
 /// Starts `program` in a session of its own, with default signals, an empty environment but for `env`, and `fds[i]` as
 /// descriptor `i`. Gives its process id. Descriptors of the caller without close-on-exec are inherited too: the program
 /// closes what it does not know.
-pub fn detached(program: &CStr, argv: &[CString], env: &[CString], fds: &[BorrowedFd<'_>]) -> io::Result<i32> {
+pub fn detached(
+    program: &CStr,
+    argv: &[CString],
+    env: &[CString],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<i32> {
     // Copies above the target range, so that no dup2 below overwrites a descriptor still to be copied.
-    let floor = i32::try_from(fds.len()).expect("a handful of descriptors");
-    let copies: Vec<_> =
-        fds.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, floor)).collect::<Result<_, _>>()?;
+    let floor = i32::try_from(fds.len()).map_err(io::Error::other)?;
+    let copies: Vec<_> = fds
+        .iter()
+        .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, floor))
+        .collect::<Result<_, _>>()?;
     let mut actions = Actions::new()?;
     for (target, copy) in (0..).zip(&copies) {
         actions.dup2(copy.as_raw_fd(), target)?;
@@ -40,11 +47,19 @@ pub fn detached(program: &CStr, argv: &[CString], env: &[CString], fds: &[Borrow
 }
 
 fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
-    strings.iter().map(|s| s.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+    strings
+        .iter()
+        .map(|s| s.as_ptr().cast_mut())
+        .chain([ptr::null_mut()])
+        .collect()
 }
 
 fn check(error: libc::c_int) -> io::Result<()> {
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    if error == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(error))
+    }
 }
 
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
@@ -80,13 +95,19 @@ impl Attributes {
         let mut this = Self(attributes);
         let (mut none, mut all) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let flags = SETSID | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-        let flags = libc::c_short::try_from(flags).expect("spawn flags are below 256");
+        let flags = libc::c_short::try_from(flags).map_err(io::Error::other)?;
         // SAFETY: the sets are initialised by the first two calls; the attributes by `posix_spawnattr_init`.
         unsafe {
             libc::sigemptyset(none.as_mut_ptr());
             libc::sigfillset(all.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigmask(this.0.as_mut_ptr(), none.as_ptr()))?;
-            check(libc::posix_spawnattr_setsigdefault(this.0.as_mut_ptr(), all.as_ptr()))?;
+            check(libc::posix_spawnattr_setsigmask(
+                this.0.as_mut_ptr(),
+                none.as_ptr(),
+            ))?;
+            check(libc::posix_spawnattr_setsigdefault(
+                this.0.as_mut_ptr(),
+                all.as_ptr(),
+            ))?;
             check(libc::posix_spawnattr_setflags(this.0.as_mut_ptr(), flags))?;
         }
         Ok(this)

@@ -7,10 +7,15 @@ use spur_proto::wire::{Signal, to_step};
 use std::time::Duration;
 
 const KILLED: ExitStatus = ExitStatus { code: 0, signal: 9 };
-const TERMINATED: ExitStatus = ExitStatus { code: 0, signal: 15 };
+const TERMINATED: ExitStatus = ExitStatus {
+    code: 0,
+    signal: 15,
+};
 
 fn populated(cgroup: &std::path::Path) -> bool {
-    std::fs::read_to_string(cgroup.join("cgroup.events")).unwrap().contains("populated 1")
+    std::fs::read_to_string(cgroup.join("cgroup.events"))
+        .unwrap()
+        .contains("populated 1")
 }
 
 /// A command that starts a process in a session of its own, orphaned and deaf to TERM, and says when it is there.
@@ -19,7 +24,9 @@ const ORPHAN: &str = "(setsid sh -c 'trap \"\" TERM HUP; echo up; exec sleep 100
 #[test]
 fn signals_come_from_the_client_and_from_the_agent() {
     let bench = Bench::new();
-    let spec = bench.sh("trap 'echo usr1' USR1; trap 'echo int; exit 5' INT; echo up; while :; do sleep 0.01; done");
+    let spec = bench.sh(
+        "trap 'echo usr1' USR1; trap 'echo int; exit 5' INT; echo up; while :; do sleep 0.01; done",
+    );
     let client = bench.connect(&spec);
     client.read_until("up");
     client.supervisor.signal(10).unwrap();
@@ -44,7 +51,9 @@ fn leftovers_die_with_the_last_task_and_do_not_hold_the_end() {
 #[test]
 fn a_task_that_ignores_term_is_killed_after_the_grace() {
     let bench = Bench::new();
-    let spec = bench.sh(&format!("trap '' TERM; {ORPHAN}; while :; do sleep 1000; done"));
+    let spec = bench.sh(&format!(
+        "trap '' TERM; {ORPHAN}; while :; do sleep 1000; done"
+    ));
     let client = bench.connect(&spec);
     client.read_until("up");
     cancel(&client.supervisor, PATIENCE);
@@ -53,7 +62,13 @@ fn a_task_that_ignores_term_is_killed_after_the_grace() {
     let heard = client.finish();
     assert_eq!(heard.record.exit, KILLED);
     assert!(heard.record.cancelled && heard.ended.as_ref().unwrap().cancelled);
-    assert!(heard.stderr.starts_with("slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2"), "{}", heard.stderr);
+    assert!(
+        heard
+            .stderr
+            .starts_with("slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2"),
+        "{}",
+        heard.stderr
+    );
     assert_eq!(heard.stderr.matches("***").count(), 2);
     assert!(!populated(&spec.cgroup));
 }
@@ -63,7 +78,10 @@ fn a_stopped_task_ends_by_request() {
     let bench = Bench::new();
     let client = bench.connect(&bench.sh("echo up; kill -STOP $$; sleep 1000"));
     client.read_until("up");
-    client.supervisor.end(PATIENCE, EndReason::TimeLimit).unwrap();
+    client
+        .supervisor
+        .end(PATIENCE, EndReason::TimeLimit)
+        .unwrap();
     let heard = client.finish();
     assert_eq!(heard.record.exit, TERMINATED);
     assert!(heard.record.timed_out && !heard.record.cancelled);
@@ -77,14 +95,21 @@ fn a_cancelled_batch_script_has_slurm_s_line_in_its_file() {
     let mut spec = bench.sh("echo up; sleep 1000");
     spec.step.step = spur_core::id::StepKind::Batch;
     spec.work_dir = dir.clone();
-    let file = spur_agent::launch::Output::File { path: super::support::bytes("out"), append: false };
+    let file = spur_agent::launch::Output::File {
+        path: super::support::bytes("out"),
+        append: false,
+    };
     (spec.stdio.stdout, spec.stdio.stderr) = (file.clone(), file);
     let supervisor = bench.start(&spec, None);
     let out = || std::fs::read_to_string(dir.join("out")).unwrap_or_default();
     eventually("the script runs", || out() == "up\n");
     cancel(&supervisor, PATIENCE);
     assert_eq!(wait(&supervisor).exit, TERMINATED);
-    assert!(out().starts_with("up\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2"), "{}", out());
+    assert!(
+        out().starts_with("up\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2"),
+        "{}",
+        out()
+    );
 }
 
 #[test]
@@ -95,7 +120,15 @@ fn a_bad_exit_ends_the_others_if_so_asked() {
     spec.kill_on_bad_exit = true;
     let heard = bench.run(&spec);
     let statuses: Vec<_> = heard.record.tasks.iter().map(|end| end.exit).collect();
-    assert_eq!(statuses, [TERMINATED, TERMINATED, ExitStatus { code: 3, signal: 0 }, TERMINATED]);
+    assert_eq!(
+        statuses,
+        [
+            TERMINATED,
+            TERMINATED,
+            ExitStatus { code: 3, signal: 0 },
+            TERMINATED
+        ]
+    );
     assert!(!heard.record.cancelled);
 }
 
@@ -119,7 +152,12 @@ fn a_client_that_breaks_the_protocol_is_as_good_as_gone() {
     let bench = Bench::new();
     let client = bench.connect(&bench.sh("echo up; sleep 1000"));
     client.read_until("up");
-    client.socket.as_ref().unwrap().write_all(&[0xff; 64]).unwrap();
+    client
+        .socket
+        .as_ref()
+        .unwrap()
+        .write_all(&[0xff; 64])
+        .unwrap();
     let record = wait(&client.supervisor);
     assert_eq!((record.exit, record.cancelled), (TERMINATED, true));
 }
@@ -130,7 +168,11 @@ fn a_batch_step_needs_no_client_and_no_agent() {
     let dir = bench.user_dir();
     let mut spec = bench.sh("echo up > up; read x < go; exit 6");
     spec.work_dir = dir.clone();
-    let made = std::process::Command::new("mkfifo").args(["-m", "666"]).arg(dir.join("go")).status().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .args(["-m", "666"])
+        .arg(dir.join("go"))
+        .status()
+        .unwrap();
     assert!(made.success());
     let supervisor = bench.start(&spec, None);
     let (pid, step) = (supervisor.pid(), supervisor.dir().to_owned());
@@ -144,7 +186,10 @@ fn a_batch_step_needs_no_client_and_no_agent() {
     std::fs::write(dir.join("go"), "x\n").unwrap();
     assert_eq!(wait(&adopted).exit.code, 6);
     assert!(Supervisor::adopt(&step).unwrap().is_none());
-    assert_eq!(adopted.signal(15).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(
+        adopted.signal(15).unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionRefused
+    );
 }
 
 #[test]
@@ -153,7 +198,8 @@ fn a_killed_supervisor_is_noticed_and_leaves_no_record() {
     let spec = bench.sh("echo up; sleep 1000");
     let client = bench.connect(&spec);
     client.read_until("up");
-    rustix::process::pidfd_send_signal(client.supervisor.pidfd(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::pidfd_send_signal(client.supervisor.pidfd(), rustix::process::Signal::KILL)
+        .unwrap();
     wait_gone(&client.supervisor);
     assert_eq!(exit_record(&client.dir).unwrap(), None);
     assert!(Supervisor::adopt(&client.dir).unwrap().is_none());
@@ -171,7 +217,11 @@ fn a_supervisor_that_starts_too_late_does_nothing() {
         wait(&supervisor);
     } else {
         wait_gone(&supervisor);
-        assert!(log(&supervisor).contains("No such file"), "{}", log(&supervisor));
+        assert!(
+            log(&supervisor).contains("No such file"),
+            "{}",
+            log(&supervisor)
+        );
     }
     assert!(!populated(&spec.cgroup));
 }
@@ -179,9 +229,11 @@ fn a_supervisor_that_starts_too_late_does_nothing() {
 #[test]
 fn terminating_the_supervisor_ends_the_step_in_order() {
     let bench = Bench::new();
-    let client = bench.connect(&bench.sh("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"));
+    let client = bench
+        .connect(&bench.sh("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"));
     client.read_until("up");
-    rustix::process::pidfd_send_signal(client.supervisor.pidfd(), rustix::process::Signal::TERM).unwrap();
+    rustix::process::pidfd_send_signal(client.supervisor.pidfd(), rustix::process::Signal::TERM)
+        .unwrap();
     let heard = client.finish();
     assert_eq!((heard.text(), heard.record.exit.code), ("bye\n", 7));
 }

@@ -5,8 +5,11 @@ use spur_agent::launch::{LaunchError, Output, Rlimit};
 use spur_core::job::state::ExitStatus;
 
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("no {name} in {status}")).trim()
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name} in {status}"))
+        .trim()
 }
 
 #[test]
@@ -52,7 +55,9 @@ fn a_task_of_root_lacks_what_takes_fences_down() {
 fn a_task_inherits_three_descriptors_only() {
     let bench = Bench::new();
     let mut spec = bench.sh("");
-    spec.tasks = (0..3).map(|id| task(id, &["ls", "/proc/self/fd"])).collect();
+    spec.tasks = (0..3)
+        .map(|id| task(id, &["ls", "/proc/self/fd"]))
+        .collect();
     let heard = bench.run(&spec);
     // The fourth is the folder that `ls` itself reads.
     assert_eq!(heard.text(), "0\n1\n2\n3\n".repeat(3));
@@ -63,13 +68,25 @@ fn a_task_inherits_three_descriptors_only() {
 fn exit_codes_and_signals_are_told_and_the_worst_counts() {
     let bench = Bench::new();
     let mut spec = bench.sh("");
-    spec.tasks = tasks(4, "test $SLURM_PROCID = 1 && kill -9 $$; exit $SLURM_PROCID");
+    spec.tasks = tasks(
+        4,
+        "test $SLURM_PROCID = 1 && kill -9 $$; exit $SLURM_PROCID",
+    );
     let mut heard = bench.run(&spec);
     heard.exits.sort_by_key(|exit| exit.task);
-    let told: Vec<_> = heard.exits.iter().map(|exit| (exit.code, exit.signal)).collect();
+    let told: Vec<_> = heard
+        .exits
+        .iter()
+        .map(|exit| (exit.code, exit.signal))
+        .collect();
     assert_eq!(told, [(0, 0), (0, 9), (2, 0), (3, 0)]);
     assert_eq!(heard.record.exit, ExitStatus { code: 0, signal: 9 });
-    let kept: Vec<_> = heard.record.tasks.iter().map(|end| (end.id, end.exit.code, end.exit.signal)).collect();
+    let kept: Vec<_> = heard
+        .record
+        .tasks
+        .iter()
+        .map(|end| (end.id, end.exit.code, end.exit.signal))
+        .collect();
     assert_eq!(kept, [(0, 0, 0), (1, 0, 9), (2, 2, 0), (3, 3, 0)]);
     assert!(heard.record.started.0 > 0 && heard.record.ended >= heard.record.started);
     assert!(heard.ended.is_some());
@@ -82,23 +99,46 @@ fn a_program_that_cannot_run_gives_slurm_s_message_and_code() {
     let script = |name: &str, text: &str| {
         let path = dir.join(name);
         std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         path.display().to_string()
     };
-    let (bare, lost) = (script("bare", "echo hello\n"), script("lost", "#!/nonexistent/sh\n"));
+    let (bare, lost) = (
+        script("bare", "echo hello\n"),
+        script("lost", "#!/nonexistent/sh\n"),
+    );
     let folder = dir.display().to_string();
     for (program, code, text) in [
-        ("/nonexistent", 2, "execve(): /nonexistent: No such file or directory".to_owned()),
-        ("nonexistent", 2, "execve(): nonexistent: No such file or directory".to_owned()),
-        (&folder, 13, format!("execve(): {folder}: Permission denied")),
+        (
+            "/nonexistent",
+            2,
+            "execve(): /nonexistent: No such file or directory".to_owned(),
+        ),
+        (
+            "nonexistent",
+            2,
+            "execve(): nonexistent: No such file or directory".to_owned(),
+        ),
+        (
+            &folder,
+            13,
+            format!("execve(): {folder}: Permission denied"),
+        ),
         (&bare, 8, format!("execve(): {bare}: Exec format error")),
-        (&lost, 2, "execve(): bad interpreter(/nonexistent/sh): No such file or directory".to_owned()),
+        (
+            &lost,
+            2,
+            "execve(): bad interpreter(/nonexistent/sh): No such file or directory".to_owned(),
+        ),
     ] {
         let mut spec = bench.sh("");
         spec.tasks = vec![task(0, &[program])];
         let heard = bench.run(&spec);
         assert_eq!(heard.stderr, format!("slurmstepd-n1: error: {text}\n"));
-        assert_eq!((heard.exits[0].code, heard.record.exit.code), (code, u8::try_from(code).unwrap()));
+        assert_eq!(
+            (heard.exits[0].code, heard.record.exit.code),
+            (code, u8::try_from(code).unwrap())
+        );
         assert_eq!(heard.record.failure, None);
     }
 }
@@ -118,8 +158,16 @@ fn a_missing_working_directory_is_replaced_by_tmp() {
 fn environment_limits_and_cpus_are_as_told() {
     let bench = Bench::new();
     let mut spec = bench.sh("echo $SHARED $OWN $SLURM_PROCID; test $SLURM_TASK_PID = $$ && ulimit -n; env | wc -l; nproc");
-    spec.tasks[0].env.extend([bytes("SHARED=task"), bytes("OWN=a=b c"), bytes("=nameless"), bytes("valueless")]);
-    spec.rlimits = vec![Rlimit { resource: libc::RLIMIT_NOFILE, soft: 123 }];
+    spec.tasks[0].env.extend([
+        bytes("SHARED=task"),
+        bytes("OWN=a=b c"),
+        bytes("=nameless"),
+        bytes("valueless"),
+    ]);
+    spec.rlimits = vec![Rlimit {
+        resource: libc::RLIMIT_NOFILE,
+        soft: 123,
+    }];
     spec.tasks[0].cpus = vec![0];
     let heard = bench.run(&spec);
     // PATH, SHARED, OWN, SLURM_PROCID, SLURM_TASK_PID, and the shell's own PWD.
@@ -132,10 +180,15 @@ fn a_batch_script_runs_by_its_shebang_with_arguments_and_files() {
     let bench = Bench::new();
     let dir = bench.user_dir();
     let mut spec = bench.sh("");
-    spec.script = Some(bytes("#!/bin/sh -e\necho \"$1 $#\"; echo err >&2; ls -l \"$0\" | cut -c1-10; basename \"$0\"\n"));
+    spec.script = Some(bytes(
+        "#!/bin/sh -e\necho \"$1 $#\"; echo err >&2; ls -l \"$0\" | cut -c1-10; basename \"$0\"\n",
+    ));
     spec.tasks = vec![task(0, &["first", "second arg"])];
     spec.work_dir = dir.clone();
-    let out = |name: &str, append| Output::File { path: bytes(name), append };
+    let out = |name: &str, append| Output::File {
+        path: bytes(name),
+        append,
+    };
     // Batch names come expanded: what looks like a pattern is a name.
     (spec.stdio.stdout, spec.stdio.stderr) = (out("out-%j", false), out("out-%j", false));
     let read = || std::fs::read_to_string(dir.join("out-%j")).unwrap();
@@ -159,7 +212,10 @@ fn files_are_opened_as_the_user_or_nothing_runs() {
     let mut spec = bench.sh("echo ran");
     // Root could write here, the user cannot.
     let path = bench.state.path().join("refused").display().to_string();
-    spec.stdio.stderr = Output::File { path: bytes(&path), append: false };
+    spec.stdio.stderr = Output::File {
+        path: bytes(&path),
+        append: false,
+    };
     let heard = bench.run(&spec);
     assert_eq!(heard.text(), "");
     let why = format!("Could not open stderr file {path}: Permission denied");
@@ -176,7 +232,10 @@ fn what_makes_no_sense_is_refused_and_leaves_nothing() {
     let refused = |change: &dyn Fn(&mut spur_agent::launch::StepLaunch)| {
         let mut spec = bench.sh("true");
         change(&mut spec);
-        let error = bench.launcher().start(&spec, &bench.dir(&spec), None).unwrap_err();
+        let error = bench
+            .launcher()
+            .start(&spec, &bench.dir(&spec), None)
+            .unwrap_err();
         assert!(matches!(error, LaunchError::Invalid { .. }), "{error}");
         assert!(!bench.dir(&spec).exists());
     };
@@ -186,9 +245,16 @@ fn what_makes_no_sense_is_refused_and_leaves_nothing() {
     refused(&|spec| spec.env.push(bytes("A=\0")));
     let spec = bench.sh("true");
     super::support::wait(&bench.start(&spec, None));
-    let again = bench.launcher().start(&spec, &bench.dir(&spec), None).unwrap_err();
+    let again = bench
+        .launcher()
+        .start(&spec, &bench.dir(&spec), None)
+        .unwrap_err();
     assert!(again.to_string().contains("File exists"), "{again}");
-    assert!(spur_agent::launch::exit_record(&bench.dir(&spec)).unwrap().is_some());
+    assert!(
+        spur_agent::launch::exit_record(&bench.dir(&spec))
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]
@@ -198,14 +264,20 @@ fn a_lost_cgroup_is_the_node_s_fault() {
     std::fs::remove_dir(&spec.cgroup).unwrap();
     let heard = bench.run(&spec);
     assert!(heard.record.node_fault);
-    assert_eq!(heard.record.failure.as_deref(), Some("the step's cgroup is gone"));
+    assert_eq!(
+        heard.record.failure.as_deref(),
+        Some("the step's cgroup is gone")
+    );
     assert!(heard.errors[0].refused);
 }
 
 #[test]
 fn a_canary_that_is_not_refused_stops_the_step() {
     let bench = Bench::new();
-    for (canary, answer) in [("/dev/null", "succeeded"), ("/nonexistent", "gave 2 (No such file or directory)")] {
+    for (canary, answer) in [
+        ("/dev/null", "succeeded"),
+        ("/nonexistent", "gave 2 (No such file or directory)"),
+    ] {
         let mut spec = bench.sh("echo ran");
         spec.canary = Some(canary.into());
         spec.tasks = tasks(3, "echo ran");

@@ -6,7 +6,10 @@ use spur_proto::wire::{Stdin, to_step};
 
 fn rss_kib(pid: i32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -61,7 +64,10 @@ fn standard_input_goes_around_to_whom_it_is_meant() {
     let sum = |data: &[u8]| {
         let file = bench.state.path().join("data");
         std::fs::write(&file, data).unwrap();
-        let out = std::process::Command::new("cksum").stdin(std::fs::File::open(file).unwrap()).output().unwrap();
+        let out = std::process::Command::new("cksum")
+            .stdin(std::fs::File::open(file).unwrap())
+            .output()
+            .unwrap();
         String::from_utf8(out.stdout).unwrap().trim().to_owned()
     };
     let data: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
@@ -72,13 +78,27 @@ fn standard_input_goes_around_to_whom_it_is_meant() {
         spec.stdio.stdin = Input::Stream(to);
         let client = bench.connect(&spec);
         for chunk in data.chunks(50_000) {
-            client.send(to_step::Kind::Stdin(Stdin { data: chunk.into(), eof: false }));
+            client.send(to_step::Kind::Stdin(Stdin {
+                data: chunk.into(),
+                eof: false,
+            }));
         }
-        client.send(to_step::Kind::Stdin(Stdin { data: Vec::new(), eof: true }));
+        client.send(to_step::Kind::Stdin(Stdin {
+            data: Vec::new(),
+            eof: true,
+        }));
         let heard = client.finish();
         for id in 0..3 {
-            let expected = if to == StdinTo::All || id == 1 { &full } else { &none };
-            assert!(heard.text().contains(&format!("{id}:{expected};")), "{to:?}: {}", heard.text());
+            let expected = if to == StdinTo::All || id == 1 {
+                &full
+            } else {
+                &none
+            };
+            assert!(
+                heard.text().contains(&format!("{id}:{expected};")),
+                "{to:?}: {}",
+                heard.text()
+            );
         }
     }
 }
@@ -89,8 +109,16 @@ fn a_half_closed_client_ends_input_but_hears_on() {
     let mut spec = bench.sh("cat; echo after");
     stdin_all(&mut spec);
     let client = bench.connect(&spec);
-    client.send(to_step::Kind::Stdin(Stdin { data: b"in\n".into(), eof: false }));
-    client.socket.as_ref().unwrap().shutdown(std::net::Shutdown::Write).unwrap();
+    client.send(to_step::Kind::Stdin(Stdin {
+        data: b"in\n".into(),
+        eof: false,
+    }));
+    client
+        .socket
+        .as_ref()
+        .unwrap()
+        .shutdown(std::net::Shutdown::Write)
+        .unwrap();
     let heard = client.finish();
     assert_eq!(heard.text(), "in\nafter\n");
     assert!(!heard.record.cancelled);
@@ -102,8 +130,14 @@ fn bytes_that_the_agent_read_ahead_are_not_lost() {
     let bench = Bench::new();
     let mut spec = bench.sh("cat");
     stdin_all(&mut spec);
-    let early = Stdin { data: b"early\n".into(), eof: true };
-    let frame = spur_proto::wire::ToStep { kind: Some(to_step::Kind::Stdin(early)) }.encode_length_delimited_to_vec();
+    let early = Stdin {
+        data: b"early\n".into(),
+        eof: true,
+    };
+    let frame = spur_proto::wire::ToStep {
+        kind: Some(to_step::Kind::Stdin(early)),
+    }
+    .encode_length_delimited_to_vec();
     spec.client_early = serde_bytes::ByteBuf::from(frame);
     assert_eq!(bench.run(&spec).text(), "early\n");
 }
@@ -116,9 +150,14 @@ fn input_that_nobody_takes_is_dropped() {
     let client = bench.connect(&spec);
     client.read_until("closed");
     for _ in 0..100 {
-        client.send(to_step::Kind::Stdin(Stdin { data: vec![0; 60_000], eof: false }));
+        client.send(to_step::Kind::Stdin(Stdin {
+            data: vec![0; 60_000],
+            eof: false,
+        }));
     }
-    client.send(to_step::Kind::Signal(spur_proto::wire::Signal { number: 15 }));
+    client.send(to_step::Kind::Signal(spur_proto::wire::Signal {
+        number: 15,
+    }));
     assert_eq!(client.finish().record.exit.signal, 15);
 }
 
@@ -129,15 +168,27 @@ fn sixty_four_tasks_share_and_divide_files() {
     let mut spec = bench.sh("");
     spec.tasks = tasks(64, "echo out $SLURM_PROCID; echo err >&2");
     spec.work_dir = dir.clone();
-    spec.stdio.stdout = Output::File { path: bytes("all.%j.%s.%N"), append: false };
-    spec.stdio.stderr = Output::File { path: bytes("err-%2t"), append: false };
+    spec.stdio.stdout = Output::File {
+        path: bytes("all.%j.%s.%N"),
+        append: false,
+    };
+    spec.stdio.stderr = Output::File {
+        path: bytes("err-%2t"),
+        append: false,
+    };
     let heard = bench.run(&spec);
     assert_eq!((heard.started, heard.exits.len()), (64, 64));
     let all = std::fs::read_to_string(dir.join("all.7.0.n1")).unwrap();
-    let mut lines: Vec<u32> = all.lines().map(|line| line.strip_prefix("out ").unwrap().parse().unwrap()).collect();
+    let mut lines: Vec<u32> = all
+        .lines()
+        .map(|line| line.strip_prefix("out ").unwrap().parse().unwrap())
+        .collect();
     lines.sort_unstable();
     assert_eq!(lines, (0..64).collect::<Vec<_>>());
     for id in 0..64 {
-        assert_eq!(std::fs::read_to_string(dir.join(format!("err-{id:02}"))).unwrap(), "err\n");
+        assert_eq!(
+            std::fs::read_to_string(dir.join(format!("err-{id:02}"))).unwrap(),
+            "err\n"
+        );
     }
 }

@@ -3,7 +3,8 @@
 use rustix::event::{PollFd, PollFlags, Timespec};
 use spur_agent::cgroup::{Cgroup, Root};
 use spur_agent::launch::{
-    EndReason, ExitRecord, Input, Launcher, Output, StdinTo, Stdio, StepLaunch, Supervisor, TaskLaunch, exit_record, step_dir,
+    EndReason, ExitRecord, Input, Launcher, Output, StdinTo, Stdio, StepLaunch, Supervisor,
+    TaskLaunch, exit_record, step_dir,
 };
 use spur_core::id::{Gid, JobId, StepId, StepKind, Uid};
 use spur_core::job::spec::Owner;
@@ -33,21 +34,34 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        let name = std::thread::current().name().unwrap_or_default().replace("::", "-");
+        let name = std::thread::current()
+            .name()
+            .unwrap_or_default()
+            .replace("::", "-");
         let root = Root::open(&format!("spur-test-{}-{name}", std::process::id())).unwrap();
         let job = root.create_job(JobId(7)).unwrap();
         let state = tempfile::tempdir().unwrap();
         std::fs::set_permissions(state.path(), PermissionsExt::from_mode(0o711)).unwrap();
-        Self { root, job, state, next: AtomicU32::new(0) }
+        Self {
+            root,
+            job,
+            state,
+            next: AtomicU32::new(0),
+        }
     }
 
     pub fn launcher(&self) -> Launcher {
-        Launcher { program: env!("CARGO_BIN_EXE_spurd").into() }
+        Launcher {
+            program: env!("CARGO_BIN_EXE_spurd").into(),
+        }
     }
 
     /// A step of one task that runs a shell command as the test's user, streams on.
     pub fn sh(&self, command: &str) -> StepLaunch {
-        let step = StepId { job: JobId(7), step: StepKind::Numbered(self.next.fetch_add(1, Ordering::Relaxed)) };
+        let step = StepId {
+            job: JobId(7),
+            step: StepKind::Numbered(self.next.fetch_add(1, Ordering::Relaxed)),
+        };
         StepLaunch {
             step,
             node: "n1".into(),
@@ -59,7 +73,11 @@ impl Bench {
             umask: 0o027,
             rlimits: Vec::new(),
             work_dir: "/tmp".into(),
-            stdio: Stdio { stdin: Input::Null, stdout: Output::Stream, stderr: Output::Stream },
+            stdio: Stdio {
+                stdin: Input::Null,
+                stdout: Output::Stream,
+                stderr: Output::Stream,
+            },
             script: None,
             env: vec![bytes("PATH=/usr/bin:/bin"), bytes("SHARED=step")],
             tasks: vec![task(0, &["sh", "-c", command])],
@@ -82,19 +100,27 @@ impl Bench {
     }
 
     pub fn start(&self, spec: &StepLaunch, client: Option<OwnedFd>) -> Supervisor {
-        self.launcher().start(spec, &self.dir(spec), client).unwrap()
+        self.launcher()
+            .start(spec, &self.dir(spec), client)
+            .unwrap()
     }
 
     /// Starts a step with a client.
     pub fn connect(&self, spec: &StepLaunch) -> Client {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let supervisor = self.start(spec, Some(theirs.into()));
-        Client { socket: Some(ours), supervisor, dir: self.dir(spec) }
+        Client {
+            socket: Some(ours),
+            supervisor,
+            dir: self.dir(spec),
+        }
     }
 
     /// Runs a step with a client to its end.
     pub fn run(&self, spec: &StepLaunch) -> Heard {
-        self.connect(spec).finish()
+        let heard = self.connect(spec).finish();
+        println!("{:?}", heard.record);
+        heard
     }
 }
 
@@ -127,7 +153,12 @@ pub fn bytes(text: &str) -> serde_bytes::ByteBuf {
 
 pub fn task(id: u32, argv: &[&str]) -> TaskLaunch {
     let argv = argv.iter().map(|arg| bytes(arg)).collect();
-    TaskLaunch { id, argv, env: vec![bytes(&format!("SLURM_PROCID={id}"))], cpus: Vec::new() }
+    TaskLaunch {
+        id,
+        argv,
+        env: vec![bytes(&format!("SLURM_PROCID={id}"))],
+        cpus: Vec::new(),
+    }
 }
 
 /// `n` tasks that run the same command.
@@ -162,9 +193,14 @@ impl Heard {
             from_step::Kind::Started(started) => self.started = started.pids.len(),
             from_step::Kind::Output(out) => {
                 let told = self.exits.iter().any(|exit| exit.task == out.task);
-                assert!(!told, "output of task {} came after its exit: {out:?}", out.task);
+                assert!(
+                    !told,
+                    "output of task {} came after its exit: {out:?}",
+                    out.task
+                );
                 if out.stderr {
-                    self.stderr.push_str(std::str::from_utf8(&out.data).unwrap());
+                    self.stderr
+                        .push_str(std::str::from_utf8(&out.data).unwrap());
                 } else {
                     self.stdout.extend(out.data);
                 }
@@ -190,7 +226,9 @@ impl Client {
 
     pub fn receive(&self) -> Option<from_step::Kind> {
         let mut socket = self.socket.as_ref().unwrap();
-        read_frame::<FromStep>(&mut socket).unwrap().map(|message| message.kind.unwrap())
+        read_frame::<FromStep>(&mut socket)
+            .unwrap()
+            .map(|message| message.kind.unwrap())
     }
 
     /// Reads until standard output has this text.
@@ -227,7 +265,11 @@ pub fn wait_gone(supervisor: &Supervisor) {
     let deadline = Instant::now() + PATIENCE;
     while !supervisor.reap().unwrap() {
         let left = deadline.saturating_duration_since(Instant::now());
-        assert!(!left.is_zero(), "the supervisor does not end; log: {}", log(supervisor));
+        assert!(
+            !left.is_zero(),
+            "the supervisor does not end; log: {}",
+            log(supervisor)
+        );
         let pidfd = supervisor.pidfd();
         let mut fds = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
         rustix::event::poll(&mut fds, Some(&Timespec::try_from(left).unwrap())).unwrap();
