@@ -90,6 +90,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         },
         node: place.node.to_owned(),
         node_index: step.index,
+        job_name: job.name.clone(),
         cgroup: place.cgroup.clone(),
         canary: place.canary.clone(),
         owner: job.owner.clone(),
