@@ -63,7 +63,7 @@ SPUR_INLINE int within_rate(struct spur_fence_policy *policy)
 }
 
 /* Not inlined, so that the event's type is part of the object's BTF, where the layout test finds it. */
-static __attribute__((noinline)) int fill_event(struct spur_fence_event *event, const struct spur_request *request, const struct spur_fence_policy *policy)
+static __attribute__((noinline)) int fill_event(struct spur_fence_event *event, const struct device_ctx *ctx, const struct spur_fence_policy *policy)
 {
 	struct task_struct *task = (struct task_struct *)current_task();
 
@@ -75,10 +75,10 @@ static __attribute__((noinline)) int fill_event(struct spur_fence_event *event, 
 	event->pid = 0;
 	event->tgid = 0;
 	event->uid = (spur_u32)current_uid_gid();
-	event->major = request->major;
-	event->minor = request->minor;
-	event->access = (spur_u16)request->access;
-	event->type = (spur_u16)request->type;
+	event->major = ctx->major;
+	event->minor = ctx->minor;
+	event->access = (spur_u16)(ctx->access_type >> 16);
+	event->type = (spur_u16)ctx->access_type;
 	__builtin_memset(event->comm, 0, sizeof(event->comm));
 	probe_read_kernel(&event->pid, sizeof(event->pid), &task->pid);
 	probe_read_kernel(&event->tgid, sizeof(event->tgid), &task->tgid);
@@ -86,19 +86,20 @@ static __attribute__((noinline)) int fill_event(struct spur_fence_event *event, 
 	return 0;
 }
 
-SPUR_INLINE int send_event(const struct spur_request *request, const struct spur_fence_policy *policy, spur_u32 verdict)
+SPUR_INLINE int send_event(const struct device_ctx *ctx, const struct spur_fence_policy *policy, spur_u32 verdict)
 {
 	struct spur_fence_event *event = ringbuf_reserve(&audit, sizeof(*event), 0);
 
 	if (!event)
 		return 0;
 	event->verdict = verdict;
-	fill_event(event, request, policy);
+	fill_event(event, ctx, policy);
 	ringbuf_submit(event, 0);
 	return 1;
 }
 
-SPUR_INLINE void account(const struct spur_request *request, spur_u32 verdict)
+/* Not inlined, so that the way of an allowed open saves few registers. */
+static __attribute__((noinline)) int account(const struct device_ctx *ctx, spur_u32 verdict)
 {
 	struct spur_fence_policy *policy = local_storage(&policies, 0);
 	struct spur_fence_counters *count = local_storage(&counters, 0);
@@ -106,25 +107,21 @@ SPUR_INLINE void account(const struct spur_request *request, spur_u32 verdict)
 	__sync_fetch_and_add(&count->denied, 1);
 	if (policy->flags & SPUR_POLICY_QUIET || !within_rate(policy))
 		__sync_fetch_and_add(&count->suppressed, 1);
-	else if (send_event(request, policy, verdict))
+	else if (send_event(ctx, policy, verdict))
 		__sync_fetch_and_add(&count->emitted, 1);
 	else
 		__sync_fetch_and_add(&count->lost, 1);
+	return 0;
 }
 
 SEC("cgroup/dev")
 int spur_fence(struct device_ctx *ctx)
 {
-	struct spur_request request = {
-		.type = ctx->access_type & 0xffff,
-		.access = ctx->access_type >> 16,
-		.major = ctx->major,
-		.minor = ctx->minor,
-	};
-	spur_u32 verdict = spur_decide(0, &request);
+	spur_u32 access_type = ctx->access_type;
+	spur_u32 verdict = spur_decide(0, access_type & 0xffff, access_type >> 16, ctx->major, ctx->minor);
 
 	if (verdict < SPUR_DENY_FIRST)
 		return 1;
-	account(&request, verdict);
+	account(ctx, verdict);
 	return 0;
 }

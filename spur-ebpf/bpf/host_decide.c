@@ -38,7 +38,7 @@ SPUR_INLINE const struct spur_fence_policy *spur_find_policy(void *env)
 	return ((struct spur_host_env *)env)->policy;
 }
 
-spur_u32 spur_host_decide(struct spur_host_env *env, const struct spur_request *request)
+spur_u32 spur_host_decide(struct spur_host_env *env, spur_u32 type, spur_u32 access, spur_u32 major, spur_u32 minor)
 {
-	return spur_decide(env, request);
+	return spur_decide(env, type, access, major, minor);
 }

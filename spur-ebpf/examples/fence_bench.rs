@@ -1,7 +1,7 @@
 //! What the fence adds to an `open`, beside programs that do less: in one run, in interleaved batches.
 //!
 //! `cargo run --release -p spur-ebpf --example fence_bench [ROUNDS]` as root, on a machine with a cgroup v2 tree. Prints one JSON
-//! object per line: nanoseconds of an `open` and `close` per device and program, then the two ratios with their targets.
+//! object per line: nanoseconds per operation, device and program, then the ratios with their targets.
 
 use libbpf_rs::libbpf_sys;
 use spur_ebpf::{
@@ -16,9 +16,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Opens per batch: long enough for the clock, short enough to be undisturbed now and then.
-const BATCH: u32 = 1000;
-const ROUNDS_DEFAULT: usize = 300;
+/// Operations per batch: long enough for the clock, short enough to be undisturbed now and then.
+const BATCH: u32 = 250;
+const ROUNDS_DEFAULT: usize = 1000;
 /// Rules of the generated program; the last one matches.
 const RULES: u32 = 12;
 /// Devices with a driver whose open is cheap and that are not on the fence's base list.
@@ -39,17 +39,58 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cases = place.cases(&device, &null)?;
     for _ in 0..rounds {
         for case in &mut cases {
-            let time_ns = place.batch(&case.cgroup, &case.path)?;
+            let time_ns = place.batch(case)?;
             case.times_ns.push(time_ns);
         }
     }
     place.leave()?;
-    report(&device.1, &mut cases);
+    report(device.1, &cases);
     Ok(())
 }
 
-/// One device under one program.
+/// What is timed.
+#[derive(Clone, Copy)]
+struct Operation {
+    name: &'static str,
+    act: fn(&CString) -> io::Result<()>,
+}
+
+/// `open` is what users do; `access` asks the same programs and does little else, so it shows their own cost with less noise.
+const OPERATIONS: [Operation; 2] = [
+    Operation {
+        name: "open",
+        act: open,
+    },
+    Operation {
+        name: "access",
+        act: access,
+    },
+];
+
+fn open(path: &CString) -> io::Result<()> {
+    // SAFETY: a C string that lives through the call.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    // SAFETY: the descriptor was opened above and is used nowhere else.
+    if fd >= 0 && unsafe { libc::close(fd) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn access(path: &CString) -> io::Result<()> {
+    // SAFETY: a C string that lives through the call.
+    let result = unsafe { libc::access(path.as_ptr(), libc::R_OK) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// One operation on one device under one program.
 struct Case {
+    operation: Operation,
     device: &'static str,
     program: &'static str,
     cgroup: PathBuf,
@@ -57,69 +98,85 @@ struct Case {
     times_ns: Vec<f64>,
 }
 
-impl Case {
-    /// The time below which this share of the batches stayed.
-    fn quantile(&self, share: f64) -> f64 {
-        let mut sorted = self.times_ns.clone();
-        sorted.sort_by(f64::total_cmp);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a length"
-        )]
-        let index = (sorted.len() as f64 * share) as usize;
-        sorted[index.min(sorted.len() - 1)]
+/// Prints the measurements and the ratios that issue 2 bounds.
+fn report(number: DeviceNumber, cases: &[Case]) {
+    let DeviceNumber { major, minor } = number;
+    for Case {
+        operation,
+        device,
+        program,
+        times_ns,
+        ..
+    } in cases
+    {
+        let number = if *device == "base" {
+            "1:3".to_owned()
+        } else {
+            format!("{major}:{minor}")
+        };
+        let [min, p10, median] = SHARES.map(|share| quantile(times_ns, share));
+        println!(
+            r#"{{"bench":"fence","operation":"{}","device":"{device}","number":"{number}","program":"{program}","min_ns":{min:.0},"p10_ns":{p10:.0},"median_ns":{median:.0},"batches":{}}}"#,
+            operation.name,
+            times_ns.len()
+        );
+    }
+    for operation in OPERATIONS {
+        for (device, beside, target) in [
+            ("base", "return1", 1.2),
+            ("unfenced", "return1", 1.2),
+            ("granted", "generated12", 2.0),
+        ] {
+            let [none, other, ours] = ["none", beside, "spur"].map(|program| {
+                let wanted = |case: &&Case| {
+                    (case.operation.name, case.device, case.program)
+                        == (operation.name, device, program)
+                };
+                cases
+                    .iter()
+                    .find(wanted)
+                    .map_or(&[][..], |case| &case.times_ns)
+            });
+            print_ratio(operation.name, device, beside, target, none, other, ours);
+        }
     }
 }
 
-/// Prints the measurements and the two ratios that issue 2 bounds.
-fn report(device: &DeviceNumber, cases: &mut [Case]) {
-    let DeviceNumber { major, minor } = device;
-    for case in cases.iter() {
-        println!(
-            r#"{{"bench":"fence_open","device":"{}","number":"{major}:{minor}","program":"{}","min_ns":{:.0},"p10_ns":{:.0},"median_ns":{:.0},"batches":{}}}"#,
-            case.device,
-            case.program,
-            case.quantile(0.0),
-            case.quantile(0.1),
-            case.quantile(0.5),
-            case.times_ns.len()
-        );
-    }
-    let find = |device, program| {
-        cases
-            .iter()
-            .find(|case| case.device == device && case.program == program)
-    };
-    let targets = [
-        ("base", "return1", 1.2),
-        ("unfenced", "return1", 1.2),
-        ("granted", "generated12", 2.0),
-    ];
-    for (device, beside, target) in targets {
-        let (Some(none), Some(other), Some(ours)) = (
-            find(device, "none"),
-            find(device, beside),
-            find(device, "spur"),
-        ) else {
-            continue;
-        };
-        // A share of the batches: 0 is the fastest one, 0.5 the median.
-        let whole = |share| ours.quantile(share) / other.quantile(share);
-        let added = |share| {
-            let none = none.quantile(share);
-            (ours.quantile(share) - none) / (other.quantile(share) - none)
-        };
-        println!(
-            r#"{{"bench":"fence_open_ratio","device":"{device}","beside":"{beside}","target":{target},"open_min":{:.3},"open_p10":{:.3},"open_median":{:.3},"added_min":{:.2},"added_p10":{:.2},"added_median":{:.2}}}"#,
-            whole(0.0),
-            whole(0.1),
-            whole(0.5),
-            added(0.0),
-            added(0.1),
-            added(0.5)
-        );
-    }
+/// "whole" compares the operations, "added" what each program adds to the operation without one.
+fn print_ratio(
+    operation: &str,
+    device: &str,
+    beside: &str,
+    target: f64,
+    none: &[f64],
+    other: &[f64],
+    ours: &[f64],
+) {
+    let whole = SHARES.map(|share| quantile(ours, share) / quantile(other, share));
+    let added = SHARES.map(|share| {
+        let none = quantile(none, share);
+        (quantile(ours, share) - none) / (quantile(other, share) - none)
+    });
+    println!(
+        r#"{{"bench":"fence_ratio","operation":"{operation}","device":"{device}","beside":"{beside}","target":{target},"whole_min":{:.3},"whole_p10":{:.3},"whole_median":{:.3},"added_min":{:.2},"added_p10":{:.2},"added_median":{:.2}}}"#,
+        whole[0], whole[1], whole[2], added[0], added[1], added[2]
+    );
+}
+
+/// Shares of the batches: the fastest one, a tenth, half.
+const SHARES: [f64; 3] = [0.0, 0.1, 0.5];
+
+/// The time below which this share of the batches stayed.
+fn quantile(times_ns: &[f64], share: f64) -> f64 {
+    let mut sorted = times_ns.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length"
+    )]
+    let index = (sorted.len() as f64 * share) as usize;
+    sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
 /// A device to open that is not on the base list.
@@ -202,13 +259,17 @@ impl Place {
             ("granted", path, &granted),
         ] {
             for (program, cgroup) in programs(spur) {
-                cases.push(Case {
-                    device,
-                    program,
-                    cgroup,
-                    path: path.clone(),
-                    times_ns: Vec::new(),
-                });
+                for operation in OPERATIONS {
+                    let (cgroup, path) = (cgroup.clone(), path.clone());
+                    cases.push(Case {
+                        operation,
+                        device,
+                        program,
+                        cgroup,
+                        path,
+                        times_ns: Vec::new(),
+                    });
+                }
             }
         }
         Ok(cases)
@@ -234,18 +295,12 @@ impl Place {
         Ok(cgroup)
     }
 
-    /// Nanoseconds of this thread's time per open and close of `path`, inside the cgroup.
-    fn batch(&self, cgroup: &Path, path: &CString) -> io::Result<f64> {
-        fs::write(cgroup.join("cgroup.procs"), "0")?;
+    /// Nanoseconds of this thread's time per operation, inside the cgroup.
+    fn batch(&self, case: &Case) -> io::Result<f64> {
+        fs::write(case.cgroup.join("cgroup.procs"), "0")?;
         let start = thread_time_ns();
         for _ in 0..BATCH {
-            // SAFETY: a C string that lives through the call; the descriptor is closed where it was opened.
-            let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: as above.
-            unsafe { libc::close(fd) };
+            (case.operation.act)(&case.path)?;
         }
         Ok((thread_time_ns() - start) as f64 / f64::from(BATCH))
     }

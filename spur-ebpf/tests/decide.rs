@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use spur_ebpf::abi::{ABI, RawPolicy, SLOT_MINORS, SLOTS};
 use std::ptr::from_ref;
 
-/// `struct spur_request`
-#[repr(C)]
+/// What a program asks.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     device_type: u32,
@@ -27,7 +26,13 @@ struct Env {
 }
 
 unsafe extern "C" {
-    fn spur_host_decide(env: *mut Env, request: *const Request) -> u32;
+    fn spur_host_decide(
+        env: *mut Env,
+        device_type: u32,
+        access: u32,
+        major: u32,
+        minor: u32,
+    ) -> u32;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +58,14 @@ fn decide(case: &Case) -> (u32, u32, u32) {
         reserved: 0,
         policy: case.policy.as_ref().map_or(std::ptr::null(), from_ref),
     };
+    let Request {
+        device_type,
+        access,
+        major,
+        minor,
+    } = case.request;
     // SAFETY: `env` and what it points to are the C structs of the same layout and live through the call.
-    let verdict = unsafe { spur_host_decide(&raw mut env, &raw const case.request) };
+    let verdict = unsafe { spur_host_decide(&raw mut env, device_type, access, major, minor) };
     (verdict, env.index, env.lookups)
 }
 
