@@ -1,6 +1,91 @@
-//! The commands: parse ([`flags`]), resolve, act, render.
+//! The commands: parse ([`flags`]), resolve ([`resolve`]), act, render ([`render`]).
 
 pub mod failure;
+pub mod fence;
 pub mod flags;
+pub mod link;
+pub mod output;
+pub mod process;
 pub mod render;
 pub mod resolve;
+pub mod salloc;
+pub mod sbatch;
+pub mod scancel;
+pub mod scontrol;
+pub mod sinfo;
+pub mod squeue;
+pub mod srun;
+pub mod submit;
+pub mod users;
+
+use failure::Failure;
+use flags::getopt::{self, Options, Source};
+use flags::{Command, help};
+use std::ffi::OsString;
+
+/// The command that a program's name stands for.
+pub fn command(name: &str) -> Option<Command> {
+    Command::ALL
+        .into_iter()
+        .find(|command| command.name() == name)
+}
+
+/// Runs a command with the arguments that follow its name; the answer is the exit code.
+pub fn run(command: Command, args: &[OsString]) -> u8 {
+    finish(try_run(command, args))
+}
+
+/// Says why a command failed, and gives its exit code.
+pub fn finish(result: Result<u8, Failure>) -> u8 {
+    result.unwrap_or_else(|failure| {
+        if !failure.text.is_empty() {
+            output::complain(&[failure.text.trim_end_matches('\n').to_owned()]);
+        }
+        failure.code
+    })
+}
+
+fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
+    let mut options = getopt::parse(command, args, Source::CommandLine)?;
+    if let Some(text) = asked_text(&options) {
+        output::print(&text);
+        return Ok(0);
+    }
+    options.merge(getopt::environment(command, process::var));
+    if command != Command::Sbatch {
+        announce(&options)?;
+    }
+    match command {
+        Command::Srun => srun::main(&options),
+        Command::Sbatch => sbatch::main(options),
+        Command::Salloc => salloc::main(&options),
+        Command::Squeue => squeue::main(&options),
+        Command::Sinfo => sinfo::main(&options),
+        Command::Scancel => scancel::main(&options),
+        Command::Scontrol => scontrol::main(&options),
+    }
+}
+
+/// Ends on an option that is refused; says of one that has no effect that it has none.
+fn announce(options: &Options) -> Result<(), Failure> {
+    let notices = resolve::notice::review(options)?;
+    if !options
+        .given()
+        .iter()
+        .any(|given| given.flag.long == "quiet")
+    {
+        output::complain(&notices);
+    }
+    Ok(())
+}
+
+/// `--help`, `--usage` and `--version` answer before anything else counts.
+fn asked_text(options: &Options) -> Option<String> {
+    if options.on("version") {
+        return Some(format!("{}\n", scontrol::SLURM_VERSION));
+    }
+    if options.on("help") {
+        return Some(help::help(options.command));
+    }
+    options.on("usage").then(|| help::usage(options.command))
+}

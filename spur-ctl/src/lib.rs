@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod denials;
+pub mod dev;
 pub mod driver;
 pub mod error;
 pub mod front;

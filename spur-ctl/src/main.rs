@@ -1,3 +1,64 @@
-//! Entry point.
+//! One binary, many names: the name it is called by, or the first argument, says which command or daemon it is.
 
-fn main() {}
+use spur_ctl::{cli, dev};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
+
+Commands for users    srun sbatch salloc squeue sinfo scancel scontrol
+                      fence    what the fence refused, and why a job has what it has
+Daemons               spurctld
+A cluster to try out  dev up --dir DIR, dev down --dir DIR
+
+`spur COMMAND --help` says more. Called by the name of a command, spur is that command.
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let own = words.next().unwrap_or_default();
+    let name = Path::new(&own)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let mut args: Vec<OsString> = words.collect();
+    if is_program(name) {
+        return run(name, args);
+    }
+    match args
+        .first()
+        .and_then(|first| first.to_str())
+        .map(str::to_owned)
+    {
+        Some(first) if is_program(&first) => {
+            args.remove(0);
+            run(&first, args)
+        }
+        Some(first) if matches!(first.as_str(), "help" | "--help" | "-h") => {
+            cli::output::print(USAGE);
+            ExitCode::SUCCESS
+        }
+        Some(first) if matches!(first.as_str(), "--version" | "-V") => {
+            cli::output::print(concat!("spur ", env!("CARGO_PKG_VERSION"), "\n"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            cli::output::complain(&[USAGE.trim_end().to_owned()]);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_program(name: &str) -> bool {
+    matches!(name, "spurctld" | "fence" | "dev") || cli::command(name).is_some()
+}
+
+fn run(name: &str, args: Vec<OsString>) -> ExitCode {
+    match (cli::command(name), name) {
+        (Some(command), _) => ExitCode::from(cli::run(command, &args)),
+        (None, "fence") => ExitCode::from(cli::finish(cli::fence::main(&args))),
+        (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
+        (None, _) => spur_ctl::daemon::main(args),
+    }
+}

@@ -7,6 +7,7 @@ pub mod notice;
 pub mod numbers;
 pub mod script;
 pub mod step;
+pub mod submission;
 
 use super::failure::Failure;
 use super::flags::getopt::Options;

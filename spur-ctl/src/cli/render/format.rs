@@ -200,25 +200,25 @@ fn all_letters<T>(table: &[Column<T>]) -> String {
         .join("|")
 }
 
-/// Sorts rows by a `-S` list such as `P,t,-p`; the order among equals stays. The error names a letter that means nothing.
-pub fn sort<T>(
-    rows: &mut [T],
-    list: &str,
-    table: &'static [Column<T>],
-    view: &View,
-) -> Result<(), String> {
+/// An order of rows: columns, each rising or falling.
+pub struct Order<T: 'static> {
+    keys: Vec<(&'static Column<T>, bool)>,
+}
+
+/// Reads a `-S` list such as `P,t,-p`. The error names a letter that means nothing.
+pub fn order<T>(list: &str, table: &'static [Column<T>]) -> Result<Order<T>, String> {
     let mut keys = Vec::new();
     for token in list
         .split(',')
         .map(str::trim)
         .filter(|token| !token.is_empty())
     {
-        let (descending, letter) = match token.split_at(1) {
-            ("-", rest) => (true, rest),
-            ("+", rest) => (false, rest),
-            (_, _) => (false, token),
+        let (descending, letter) = match token.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, token.strip_prefix('+').unwrap_or(token)),
         };
-        let mut chars = letter.chars();
+        // `#P` asks for the order of the configuration, which is how partitions sort anyway.
+        let mut chars = letter.trim_start_matches('#').chars();
         let wanted = chars.next();
         let column = table
             .iter()
@@ -228,22 +228,36 @@ pub fn sort<T>(
         };
         keys.push((column, descending));
     }
-    rows.sort_by(|a, b| compare(&keys, view, a, b));
-    Ok(())
+    Ok(Order { keys })
 }
 
-fn compare<T>(keys: &[(&Column<T>, bool)], view: &View, a: &T, b: &T) -> Ordering {
-    for (column, descending) in keys {
-        let order = match column.key {
-            Some(key) => key(a).cmp(&key(b)),
-            None => (column.cell)(view, a).cmp(&(column.cell)(view, b)),
-        };
-        let order = if *descending { order.reverse() } else { order };
-        if order != Ordering::Equal {
-            return order;
+impl<T> Order<T> {
+    /// Compares two rows.
+    pub fn compare(&self, view: &View, a: &T, b: &T) -> Ordering {
+        for (column, descending) in &self.keys {
+            let order = match column.key {
+                Some(key) => key(a).cmp(&key(b)),
+                None => (column.cell)(view, a).cmp(&(column.cell)(view, b)),
+            };
+            let order = if *descending { order.reverse() } else { order };
+            if order != Ordering::Equal {
+                return order;
+            }
         }
+        Ordering::Equal
     }
-    Ordering::Equal
+}
+
+/// Sorts rows by a `-S` list; the order among equals stays.
+pub fn sort<T>(
+    rows: &mut [T],
+    list: &str,
+    table: &'static [Column<T>],
+    view: &View,
+) -> Result<(), String> {
+    let order = order(list, table)?;
+    rows.sort_by(|a, b| order.compare(view, a, b));
+    Ok(())
 }
 
 /// `--helpformat`: every letter; eight to a line.

@@ -21,6 +21,8 @@ pub struct Surroundings {
     pub now: Millis,
     /// Seconds by which the local zone is ahead of UTC.
     pub utc_offset: i32,
+    /// Scheduling priority of this process (`nice`).
+    pub niceness: i32,
     /// File mode creation mask.
     pub umask: u32,
     /// Soft limits: (`RLIMIT_*` number, value; `u64::MAX` for none).

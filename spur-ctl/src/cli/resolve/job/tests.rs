@@ -15,6 +15,7 @@ fn here() -> Surroundings {
         gid: 1002,
         now: Millis(1_796_002_864_000),
         utc_offset: 0,
+        niceness: 0,
         umask: 0o022,
         rlimits: vec![(7, 1024), (4, 0)],
     }

@@ -1,0 +1,137 @@
+//! The way to the controller, with Slurm's words for when there is none.
+
+use spur_core::api::{Refusal, RefusalKind, Reply, Request};
+use spur_core::slurm::codes;
+use spur_proto::client::{CallError, Client};
+use std::future::Future;
+use std::time::Duration;
+
+/// Where the controller listens unless `SPUR_CONTROLLER` says otherwise.
+const DEFAULT_ADDRESS: &str = "unix:/run/spur/spurctld.sock";
+/// How often a submission tries to reach a controller that is not there: it may be starting again.
+const CONNECT_TRIES: u32 = 6;
+/// Pause between the tries.
+const CONNECT_PAUSE: Duration = Duration::from_millis(500);
+/// How often a wait for a job looks for a controller that went away, one second apart.
+const WAIT_TRIES: u32 = 600;
+
+/// Slurm's word for a controller that is not there.
+pub const UNREACHABLE: &str = "Unable to contact slurm controller (connect failure)";
+/// Slurm's word for a connection that broke; whether the request was carried out is not known.
+const BROKEN: &str = "Zero Bytes were transmitted or received";
+
+/// Why a request was not answered as hoped.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The controller is not there, or the connection broke.
+    Contact(String),
+    /// It said no.
+    Refused(Refusal),
+}
+
+impl Trouble {
+    /// Slurm's message.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Contact(text) => text.clone(),
+            Self::Refused(refusal) => refusal_text(refusal),
+        }
+    }
+
+    /// The kind of refusal, if it is one.
+    pub fn kind(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Contact(_) => None,
+            Self::Refused(refusal) => Some(refusal.kind),
+        }
+    }
+}
+
+/// Slurm's message for a refusal; where Slurm has none, what the controller says.
+pub fn refusal_text(refusal: &Refusal) -> String {
+    let ours = matches!(
+        refusal.kind,
+        RefusalKind::Invalid | RefusalKind::NotDurable | RefusalKind::Busy
+    );
+    if ours && !refusal.text.is_empty() {
+        return refusal.text.clone();
+    }
+    codes::message(refusal.kind).to_owned()
+}
+
+/// Runs a command's asynchronous part on this thread.
+pub fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .expect("a runtime needs an epoll and a timer, which every process may make")
+        .block_on(work)
+}
+
+/// The controller's address.
+pub fn address() -> String {
+    super::process::var("SPUR_CONTROLLER")
+        .filter(|address| !address.is_empty())
+        .unwrap_or_else(|| DEFAULT_ADDRESS.to_owned())
+}
+
+/// Connects once.
+pub async fn connect() -> Result<Client, Trouble> {
+    Client::connect(&address()).await.map_err(trouble)
+}
+
+/// Connects, with some patience. Nothing was sent before, so that it is safe to try again.
+pub async fn connect_patiently() -> Result<Client, Trouble> {
+    let mut tries = 1;
+    loop {
+        match connect().await {
+            Ok(client) => return Ok(client),
+            Err(trouble) if tries == CONNECT_TRIES => return Err(trouble),
+            Err(_) => {
+                tries += 1;
+                tokio::time::sleep(CONNECT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Connects and asks one thing.
+pub async fn ask(request: &Request) -> Result<Reply, Trouble> {
+    let client = connect().await?;
+    call(&client, request).await
+}
+
+/// Asks over a connection.
+pub async fn call(client: &Client, request: &Request) -> Result<Reply, Trouble> {
+    client.call(request).await.map_err(trouble)
+}
+
+/// Asks something that only waits, again and again while the controller is away: it may be starting again.
+pub async fn wait_for(request: &Request) -> Result<Reply, Trouble> {
+    let mut tries = 0;
+    loop {
+        match ask(request).await {
+            Err(Trouble::Contact(_)) if tries < WAIT_TRIES => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// An answer of a kind that the request does not have.
+pub fn unexpected(reply: &Reply) -> Trouble {
+    let full = format!("{reply:?}");
+    let name = full.split(['(', ' ', '{']).next().unwrap_or_default();
+    Trouble::Contact(format!("Unexpected message received ({name})"))
+}
+
+fn trouble(error: CallError) -> Trouble {
+    match error {
+        CallError::Unreachable { .. } => Trouble::Contact(UNREACHABLE.to_owned()),
+        CallError::Lost(_) => Trouble::Contact(BROKEN.to_owned()),
+        CallError::Refused(refusal) => Trouble::Refused(refusal),
+    }
+}

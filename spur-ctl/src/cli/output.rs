@@ -1,0 +1,110 @@
+//! What the views share in printing: formats, headings, repetition.
+
+use super::failure::Failure;
+use super::flags::Command;
+use super::flags::getopt::{Options, Source};
+use super::render::View;
+use std::io::Write as _;
+use std::time::Duration;
+
+/// Prints to stdout. A reader that went away is no failure.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        complain(&[format!("cannot write to standard output: {error}")]);
+    }
+}
+
+/// Prints lines to stderr. If even that fails, nobody listens.
+pub fn complain(lines: &[String]) {
+    let mut text = lines.join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _written = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Error lines of a command.
+pub fn errors(command: &str, errors: &[String]) -> Vec<String> {
+    errors
+        .iter()
+        .map(|error| format!("{command}: error: {error}"))
+        .collect()
+}
+
+/// A format as given: the command line's before the environment's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `-o`.
+    Letters(String),
+    /// `-O`.
+    Names(String),
+}
+
+/// The format that counts: of both kinds, the one from the stronger source, and `-o` among equals.
+pub fn format(options: &Options) -> Option<Format> {
+    let source = |long| options.last(long).map(|given| given.source);
+    let letters = || {
+        options
+            .value("format")
+            .map(|f| Format::Letters(f.to_owned()))
+    };
+    let names = || options.value("Format").map(|f| Format::Names(f.to_owned()));
+    // `-l` and the like on the command line win over a format from the environment.
+    let shaped = ["long", "start", "step", "summarize", "Node", "list-reasons"];
+    let overruled = shaped.iter().any(|long| has(options, long));
+    match (source("format"), source("Format")) {
+        (None, None) => None,
+        (a, b) if a.max(b) == Some(Source::Environment) && overruled => None,
+        (a, b) if b > a => names(),
+        (_, _) => letters(),
+    }
+}
+
+/// Whether an option that this command may not even have was given.
+fn has(options: &Options, long: &str) -> bool {
+    options
+        .given()
+        .iter()
+        .any(|given| given.flag.long == long && given.source == Source::CommandLine)
+}
+
+/// The lines above the rows: the date with `-l`, then the header unless `-h`.
+pub fn heading(options: &Options, view: &View, header: &str) -> String {
+    let mut text = String::new();
+    if options.on("long") || options.on("iterate") {
+        text.push_str(&view.clock.heading());
+        text.push('\n');
+    }
+    if !options.on("noheader") {
+        text.push_str(header);
+        text.push('\n');
+    }
+    text
+}
+
+/// Shows once, or with `-i` again and again until interrupted.
+pub fn repeat(
+    command: Command,
+    options: &Options,
+    mut show: impl FnMut() -> Result<(), Failure>,
+) -> Result<u8, Failure> {
+    let Some(text) = options.value("iterate") else {
+        return show().map(|()| 0);
+    };
+    let bad = || Failure::error(command, format!("invalid entry for --iterate={text}"));
+    let seconds = text
+        .parse::<u64>()
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(bad)?;
+    loop {
+        if let Err(failure) = show() {
+            complain(&[failure.to_string()]);
+        }
+        print("\n");
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+}

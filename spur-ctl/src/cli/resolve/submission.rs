@@ -1,0 +1,92 @@
+//! The environment that a command hands over with a job or a step: the user's, cut down by `--export`, and what only the
+//! submitting command knows. `spur_core::slurm::environ` lists what is left to whom.
+
+use super::super::flags::getopt::Options;
+use super::input::Surroundings;
+use spur_core::slurm::export::{self, set};
+use spur_core::slurm::{environ, gres};
+
+/// The environment of a batch script.
+pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
+    let wanted = options.value("export").unwrap_or_default();
+    let exported = export::apply(wanted, &environ::without_job(&here.env));
+    let mut env = exported.env;
+    told(&mut env, options, here);
+    if wanted.eq_ignore_ascii_case("NONE") || wanted.eq_ignore_ascii_case("NIL") {
+        set(&mut env, &format!("SLURM_EXPORT_ENV={wanted}"));
+    }
+    if exported.login {
+        set(&mut env, "SLURM_GET_USER_ENV=1");
+    }
+    env
+}
+
+/// The environment of a shell that `salloc` starts; the allocation's own variables come on top.
+pub fn of_allocation(options: &Options, here: &Surroundings) -> Vec<String> {
+    let mut env = environ::without_job(&here.env);
+    told(&mut env, options, here);
+    env
+}
+
+/// The entries that `srun` adds to its environment, which is cut down apart from this. A step of a job that is there already
+/// keeps what the job's submission said.
+pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<String> {
+    let mut env = Vec::new();
+    if new_job {
+        told(&mut env, options, here);
+        for (long, name) in [
+            ("mem", "SLURM_MEM_PER_NODE"),
+            ("mem-per-cpu", "SLURM_MEM_PER_CPU"),
+        ] {
+            let mib = options
+                .value(long)
+                .and_then(|text| spur_core::slurm::size::parse_mib(text).ok());
+            if let Some(mib) = mib {
+                set(&mut env, &format!("{name}={mib}"));
+            }
+        }
+    }
+    set(&mut env, &format!("SLURM_UMASK={:04o}", here.umask));
+    set(&mut env, "SLURM_LAUNCH_NODE_IPADDR=127.0.0.1");
+    if options.on("label") {
+        set(&mut env, "SLURM_LABELIO=1");
+    }
+    env
+}
+
+/// What every submission says of itself.
+fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
+    set(env, &format!("SLURM_SUBMIT_DIR={}", here.cwd));
+    set(env, &format!("SLURM_SUBMIT_HOST={}", here.host));
+    set(env, &format!("SLURM_PRIO_PROCESS={}", here.niceness));
+    for (long, name) in [
+        ("gpus", "SLURM_GPUS"),
+        ("gpus-per-node", "SLURM_GPUS_PER_NODE"),
+    ] {
+        if let Some(text) = options.value(long) {
+            set(env, &format!("{name}={text}"));
+        }
+    }
+    let mut per_task = Vec::new();
+    if let Some(cpus) = options.value("cpus-per-task") {
+        per_task.push(format!("cpu={cpus}"));
+    }
+    let gpus = options
+        .value("gpus-per-task")
+        .and_then(|text| gres::parse_gpus(text).ok());
+    if let Some(gpus) = gpus {
+        let model = if gpus.model.is_empty() {
+            String::new()
+        } else {
+            format!(":{}", gpus.model)
+        };
+        per_task.push(format!("gres/gpu{model}={}", gpus.count));
+        set(
+            env,
+            &format!("SLURM_TRES_BIND=gres/gpu:per_task:{}", gpus.count),
+        );
+    }
+    if !per_task.is_empty() {
+        set(env, &format!("SLURM_TRES_PER_TASK={}", per_task.join(",")));
+    }
+}

@@ -1,0 +1,319 @@
+//! `salloc`: an allocation for as long as a command runs.
+
+use super::failure::Failure;
+use super::flags::Command;
+use super::flags::getopt::Options;
+use super::link::{self, Trouble};
+use super::resolve::input::Surroundings;
+use super::resolve::{job, step, submission};
+use super::{output, process, submit};
+use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
+use spur_core::id::JobId;
+use spur_core::job::spec::JobSpec;
+use spur_core::job::state::ExitStatus;
+use spur_core::slurm::{environ, hostlist};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+use tokio::process::{Child, Command as Program};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// After this time the user is told that the job waits.
+const NOTICE_AFTER: Duration = Duration::from_millis(400);
+/// What `--immediate` means without a number.
+const IMMEDIATE: Duration = Duration::from_secs(1);
+
+/// Runs it.
+pub fn main(options: &Options) -> Result<u8, Failure> {
+    let here = process::surroundings();
+    let first = options
+        .operands
+        .first()
+        .map(|word| word.to_string_lossy().into_owned());
+    let name = first.as_deref().map_or("interactive", step::base_name);
+    let (spec, warnings) = job::spec(options, &here, name, first.as_deref().unwrap_or_default())?;
+    output::complain(&warnings);
+    let patience = patience(options)?;
+    link::run(async {
+        let (job, cluster) = allocate(options, &spec, patience).await?;
+        granted(options, &job);
+        if options.on("no-shell") {
+            return Ok(0);
+        }
+        let code = hold(options, &here, &job, &cluster).await;
+        say(
+            options,
+            format_args!("Relinquishing job allocation {}", job.id),
+        );
+        code
+    })
+}
+
+fn say(options: &Options, text: impl std::fmt::Display) {
+    if !options.on("quiet") {
+        output::complain(&[format!("salloc: {text}")]);
+    }
+}
+
+fn granted(options: &Options, job: &JobView) {
+    say(options, format_args!("Granted job allocation {}", job.id));
+    let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
+    say(
+        options,
+        format_args!("Nodes {} are ready for job", hostlist::compress(&names)),
+    );
+    if options.on("bell") && !options.on("no-bell") {
+        output::print("\x07");
+    }
+}
+
+fn patience(options: &Options) -> Result<Option<Duration>, Failure> {
+    let Some(given) = options.last("immediate") else {
+        return Ok(None);
+    };
+    let Some(text) = given.value.as_deref() else {
+        return Ok(Some(IMMEDIATE));
+    };
+    let bad = |_| Failure::usage(Command::Salloc, "Invalid --immediate specification");
+    text.parse()
+        .map(|secs| Some(Duration::from_secs(secs)))
+        .map_err(bad)
+}
+
+/// Submits and waits for the allocation. The answer is the job and the cluster's name.
+async fn allocate(
+    options: &Options,
+    spec: &JobSpec,
+    patience: Option<Duration>,
+) -> Result<(JobView, String), Failure> {
+    let refused =
+        |trouble: Trouble| submit::refused(Command::Salloc, spec, &trouble, options.on("verbose"));
+    let client = link::connect_patiently().await.map_err(refused)?;
+    let cluster = match link::call(&client, &Request::Ping).await.map_err(refused)? {
+        Reply::Pong { cluster, .. } => cluster,
+        other => return Err(refused(link::unexpected(&other))),
+    };
+    let request = Request::Submit {
+        spec: Box::new(spec.clone()),
+        payload: None,
+    };
+    let id = match link::call(&client, &request).await.map_err(refused)? {
+        Reply::Submitted { job } => job,
+        other => return Err(refused(link::unexpected(&other))),
+    };
+    let wait = tokio::time::timeout(
+        patience.unwrap_or(Duration::MAX),
+        await_allocation(options, id),
+    );
+    let answer = tokio::select! {
+        answer = wait => answer,
+        () = interrupted() => {
+            cancel(id).await;
+            say(options, format_args!("Job allocation {id} has been revoked."));
+            return Err(Failure::silent(1));
+        }
+    };
+    match answer {
+        Ok(Ok(Reply::Allocated { job })) => Ok((*job, cluster)),
+        Ok(Ok(Reply::Ended { .. })) => {
+            say(
+                options,
+                format_args!("Job allocation {id} has been revoked."),
+            );
+            Err(Failure::silent(1))
+        }
+        Ok(Ok(other)) => Err(refused(link::unexpected(&other))),
+        Ok(Err(trouble)) => Err(refused(trouble)),
+        Err(_) => {
+            cancel(id).await;
+            let kind = RefusalKind::CannotStartImmediately;
+            Err(refused(Trouble::Refused(Refusal {
+                kind,
+                text: String::new(),
+            })))
+        }
+    }
+}
+
+/// Waits; tells the user if that takes its time.
+async fn await_allocation(options: &Options, job: JobId) -> Result<Reply, Trouble> {
+    let request = Request::AwaitAllocation { job };
+    let mut wait = std::pin::pin!(link::wait_for(&request));
+    if let Ok(answer) = tokio::time::timeout(NOTICE_AFTER, &mut wait).await {
+        return answer;
+    }
+    say(options, format_args!("Pending job allocation {job}"));
+    say(
+        options,
+        format_args!("job {job} queued and waiting for resources"),
+    );
+    let answer = wait.await;
+    if let Ok(Reply::Allocated { .. }) = &answer {
+        say(
+            options,
+            format_args!("job {job} has been allocated resources"),
+        );
+    }
+    answer
+}
+
+/// Returns when the user or the system wants salloc to end.
+async fn interrupted() {
+    let listen = |kind| signal(kind).ok();
+    let (int, term, hup) = (
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::terminate()),
+        listen(SignalKind::hangup()),
+    );
+    let one = |signal: Option<tokio::signal::unix::Signal>| async move {
+        match signal {
+            Some(mut signal) => {
+                signal.recv().await;
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = one(int) => {}
+        () = one(term) => {}
+        () = one(hup) => {}
+    }
+}
+
+async fn cancel(job: JobId) {
+    let request = Request::Cancel {
+        filter: JobFilter {
+            ids: vec![job],
+            ..JobFilter::default()
+        },
+        signal: None,
+        batch_only: false,
+        step: None,
+    };
+    // The controller ends abandoned allocations by itself if this does not reach it.
+    link::ask(&request).await.ok();
+}
+
+/// Runs the command and gives the allocation back at its end.
+async fn hold(
+    options: &Options,
+    here: &Surroundings,
+    job: &JobView,
+    cluster: &str,
+) -> Result<u8, Failure> {
+    let mut child = match start(options, here, job, cluster) {
+        Ok(child) => child,
+        Err(failure) => {
+            finish(job.id, ExitStatus { code: 1, signal: 0 }).await;
+            return Err(failure);
+        }
+    };
+    // Ctrl-C is for the command, which shares the terminal; salloc itself waits on.
+    let mut ignored = signal(SignalKind::interrupt()).ok();
+    let mut watch = std::pin::pin!(watch(job.id));
+    let mut watching = true;
+    let status = loop {
+        tokio::select! {
+            ended = child.wait() => break ended,
+            () = &mut watch, if watching => {
+                watching = false;
+                say(options, format_args!("Job allocation {} has been revoked.", job.id));
+            }
+            Some(()) = next(&mut ignored) => {}
+            () = hung_up() => terminate(&child),
+        }
+    };
+    let status = status.map_err(|why| Failure::error(Command::Salloc, why))?;
+    let number = |n: i32| u8::try_from(n).unwrap_or(u8::MAX);
+    let exit = match (status.code(), status.signal()) {
+        (Some(code), _) => ExitStatus {
+            code: number(code),
+            signal: 0,
+        },
+        (None, signal) => ExitStatus {
+            code: 0,
+            signal: number(signal.unwrap_or(0)),
+        },
+    };
+    finish(job.id, exit).await;
+    Ok(spur_core::slurm::signal::shell_code(exit))
+}
+
+async fn next(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn hung_up() {
+    match (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
+    ) {
+        (Ok(mut term), Ok(mut hup)) => tokio::select! {
+            _ = term.recv() => {}
+            _ = hup.recv() => {}
+        },
+        (_, _) => std::future::pending().await,
+    }
+}
+
+/// Passes the wish to end on to the command.
+fn terminate(child: &Child) {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+    }
+}
+
+/// Keeps an eye on the job, as its owner must. Returns when it has ended.
+async fn watch(job: JobId) {
+    match link::wait_for(&Request::AwaitEnd { job }).await {
+        Ok(Reply::Ended { .. }) => {}
+        Ok(_) | Err(_) => std::future::pending().await,
+    }
+}
+
+async fn finish(job: JobId, exit: ExitStatus) {
+    // A job that ended already, or a controller that is away and will notice: nothing more to do here.
+    link::ask(&Request::Finish { job, exit }).await.ok();
+}
+
+fn start(
+    options: &Options,
+    here: &Surroundings,
+    job: &JobView,
+    cluster: &str,
+) -> Result<Child, Failure> {
+    let shell = || here.var("SHELL").unwrap_or("/bin/sh").to_owned();
+    let words: Vec<OsString> = match options.operands.as_slice() {
+        [] => vec![OsString::from(shell())],
+        words => words.to_vec(),
+    };
+    let base = submission::of_allocation(options, here);
+    let env = environ::allocation(job, cluster, &base);
+    let mut program = Program::new(&words[0]);
+    program.args(&words[1..]).env_clear();
+    for entry in &env {
+        if let Some(at) = entry.iter().position(|byte| *byte == b'=') {
+            program.env(
+                OsStr::from_bytes(&entry[..at]),
+                OsStr::from_bytes(&entry[at + 1..]),
+            );
+        }
+    }
+    if options.on("chdir") {
+        program.current_dir(&job.spec.work_dir);
+    }
+    program.spawn().map_err(|why| {
+        let text = why.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        let name = words[0].to_string_lossy();
+        Failure::error(
+            Command::Salloc,
+            format!("Unable to exec command \"{name}\": {text}"),
+        )
+    })
+}

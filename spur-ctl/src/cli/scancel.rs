@@ -1,0 +1,295 @@
+//! `scancel`.
+
+use super::failure::Failure;
+use super::flags::Command;
+use super::flags::getopt::Options;
+use super::link::{self, Trouble, refusal_text};
+use super::resolve::filter::{self, Named, named};
+use super::{output, process, users};
+use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
+use spur_core::id::{JobId, StepId, StepKind, Uid};
+use spur_core::slurm::codes::{StateFilter, parse_job_state};
+use spur_core::slurm::signal;
+use spur_proto::client::Client;
+use std::io::Write as _;
+
+/// What is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Blow {
+    /// `None` ends the job.
+    signal: Option<u8>,
+    /// To the batch shell.
+    batch: bool,
+    /// To the steps, or the job as a whole.
+    steps: bool,
+}
+
+/// One request to make: jobs, and perhaps a step of theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    filter: JobFilter,
+    step: Option<StepKind>,
+}
+
+/// Runs it.
+pub fn main(options: &Options) -> Result<u8, Failure> {
+    let blow = blow(options)?;
+    let targets = targets(options)?;
+    let done = link::run(async {
+        let client = link::connect().await?;
+        let mut worst = 0;
+        for target in targets {
+            worst = worst.max(strike(options, &client, target, blow).await?);
+        }
+        Ok(worst)
+    });
+    done.map_err(|trouble: Trouble| {
+        Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1)
+    })
+}
+
+fn blow(options: &Options) -> Result<Blow, Failure> {
+    let (batch, full) = (options.on("batch"), options.on("full"));
+    let signal = match options.value("signal") {
+        None => None,
+        Some(text) => Some(signal::parse(text).map_err(|_| {
+            Failure::error(Command::Scancel, format!("Unknown job signal: {text}"))
+        })?),
+    };
+    // KILL for the whole job is what ending it means.
+    let signal = if batch || full {
+        signal.or(Some(9))
+    } else {
+        signal.filter(|s| *s != 9)
+    };
+    Ok(Blow {
+        signal,
+        batch: batch || full,
+        steps: full || !batch,
+    })
+}
+
+fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
+    let base = filters(options)?;
+    let (mut plain, mut steps, mut elements) = (Vec::new(), Vec::new(), false);
+    for operand in &options.operands {
+        for text in filter::list(&operand.to_string_lossy()) {
+            match named(&text) {
+                Some(Named { array: true, .. }) => elements = true,
+                Some(Named {
+                    job, step: None, ..
+                }) => plain.push(job),
+                Some(Named {
+                    job,
+                    step: Some(step),
+                    ..
+                }) => steps.push((job, step)),
+                None => {
+                    return Err(Failure::error(
+                        Command::Scancel,
+                        format!("Invalid job id {text}"),
+                    ));
+                }
+            }
+        }
+    }
+    let nothing = plain.is_empty() && steps.is_empty();
+    if nothing && elements {
+        return Ok(Vec::new());
+    }
+    if nothing && base == JobFilter::default() {
+        return Err(Failure::error(
+            Command::Scancel,
+            "No job identification provided",
+        ));
+    }
+    let mut targets = Vec::new();
+    if !plain.is_empty() || nothing {
+        let mut filter = base.clone();
+        filter.ids = plain;
+        targets.push(Target {
+            filter: own_unless_named(filter),
+            step: None,
+        });
+    }
+    let one = |(job, step)| Target {
+        filter: JobFilter {
+            ids: vec![job],
+            ..base.clone()
+        },
+        step: Some(step),
+    };
+    targets.extend(steps.into_iter().map(one));
+    Ok(targets)
+}
+
+/// Without a number or a user, an ordinary user means jobs of their own.
+fn own_unless_named(mut filter: JobFilter) -> JobFilter {
+    let me = process::uid();
+    if filter.ids.is_empty() && filter.users.is_empty() && me != 0 {
+        filter.users.push(Uid(me));
+    }
+    filter
+}
+
+fn filters(options: &Options) -> Result<JobFilter, Failure> {
+    let words = |long: &str| options.value(long).map(filter::list).unwrap_or_default();
+    let mut filter = JobFilter {
+        partitions: words("partition"),
+        names: words("name"),
+        accounts: words("account"),
+        nodes: filter::nodes(options, "nodelist")?,
+        ..JobFilter::default()
+    };
+    for user in words("user") {
+        let unknown = || Failure::error(Command::Scancel, format!("Invalid user name: {user}"));
+        filter.users.push(users::uid_of(&user).ok_or_else(unknown)?);
+    }
+    if options.on("me") {
+        filter.users.push(Uid(process::uid()));
+    }
+    for state in words("state") {
+        match parse_job_state(&state) {
+            Some(StateFilter::State(state)) => filter.states.push(state),
+            Some(StateFilter::All) => filter.all_states = true,
+            Some(StateFilter::Completing | StateFilter::Never) => {}
+            None => {
+                let why = format!("Invalid job state specified: {state}");
+                return Err(Failure::error(Command::Scancel, why));
+            }
+        }
+    }
+    Ok(filter)
+}
+
+/// Carries out one target; the answer is the exit code.
+async fn strike(
+    options: &Options,
+    client: &Client,
+    mut target: Target,
+    blow: Blow,
+) -> Result<u8, Trouble> {
+    if options.on("interactive") || needs_looking(options) {
+        target.filter.ids = confirmed(options, client, &target.filter).await?;
+        if target.filter.ids.is_empty() {
+            return Ok(0);
+        }
+    }
+    let mut worst = 0;
+    let parts = [(blow.steps, false), (blow.batch, true)];
+    for (_, batch_only) in parts.into_iter().filter(|(wanted, _)| *wanted) {
+        let request = Request::Cancel {
+            filter: target.filter.clone(),
+            signal: blow.signal,
+            batch_only,
+            step: target.step,
+        };
+        match link::call(client, &request).await {
+            Ok(Reply::PerJob(results)) => {
+                worst = worst.max(report(options, target.step, blow, &results));
+            }
+            Ok(Reply::Done) => {}
+            Ok(other) => return Err(link::unexpected(&other)),
+            Err(Trouble::Refused(refusal)) => {
+                let all: Vec<_> = target
+                    .filter
+                    .ids
+                    .iter()
+                    .map(|job| (*job, Some(refusal.clone())))
+                    .collect();
+                worst = worst.max(report(options, target.step, blow, &all));
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    Ok(worst)
+}
+
+/// Filters that the controller does not know.
+fn needs_looking(options: &Options) -> bool {
+    ["qos", "reservation", "wckey"]
+        .iter()
+        .any(|long| options.on(long))
+}
+
+/// The jobs that pass every filter and, with `-i`, that the user agrees to.
+async fn confirmed(
+    options: &Options,
+    client: &Client,
+    filter: &JobFilter,
+) -> Result<Vec<JobId>, Trouble> {
+    let jobs = match link::call(
+        client,
+        &Request::Jobs {
+            filter: filter.clone(),
+        },
+    )
+    .await?
+    {
+        Reply::Jobs(jobs) => jobs,
+        other => return Err(link::unexpected(&other)),
+    };
+    let mut chosen = Vec::new();
+    for job in jobs {
+        let qos = options.value("qos").is_none_or(|qos| qos == job.spec.qos);
+        let never = options.on("reservation") || options.on("wckey");
+        let question = || {
+            let (name, partition) = (&job.spec.name, &job.spec.partition);
+            agreed(&format!(
+                "Cancel job_id={} name={name} partition={partition} [y/n]? ",
+                job.id
+            ))
+        };
+        if qos && !never && (!options.on("interactive") || question()) {
+            chosen.push(job.id);
+        }
+    }
+    Ok(chosen)
+}
+
+fn agreed(question: &str) -> bool {
+    output::print(question);
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer).is_ok();
+    std::io::stdout().flush().is_ok() && read && answer.trim_start().starts_with(['y', 'Y'])
+}
+
+/// Says what came of it. Jobs that are not there or have ended are mentioned only with `-v`, and are no failure.
+fn report(
+    options: &Options,
+    step: Option<StepKind>,
+    blow: Blow,
+    results: &[(JobId, Option<Refusal>)],
+) -> u8 {
+    let mut code = 0;
+    for (job, refusal) in results {
+        let what = match step {
+            Some(step) => format!("step {}", StepId { job: *job, step }),
+            None => format!("job {job}"),
+        };
+        if options.on("verbose") {
+            let said = match blow.signal {
+                None => format!("scancel: Terminating {what}"),
+                Some(signal) => format!("scancel: Signal {signal} to {what}"),
+            };
+            output::complain(&[said]);
+        }
+        let Some(refusal) = refusal else { continue };
+        let mild = matches!(
+            refusal.kind,
+            RefusalKind::InvalidJobId | RefusalKind::AlreadyDone | RefusalKind::JobFinished
+        );
+        if !mild {
+            code = 1;
+        }
+        if (!mild && !options.on("quiet")) || options.on("verbose") {
+            let of = if step.is_some() { "step id" } else { "job id" };
+            let id = what.split(' ').next_back().unwrap_or_default();
+            let text = refusal_text(refusal);
+            output::complain(&[format!(
+                "scancel: error: Kill job error on {of} {id}: {text}"
+            )]);
+        }
+    }
+    code
+}

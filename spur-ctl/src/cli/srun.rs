@@ -1,0 +1,55 @@
+//! `srun`: asks for a job or a step, connects to its nodes, and is its terminal until it ends.
+
+pub mod files;
+pub mod grant;
+pub mod interrupt;
+pub mod label;
+pub mod printer;
+pub mod session;
+pub mod signals;
+pub mod stdin;
+pub mod tasks;
+pub mod wire;
+
+use super::failure::Failure;
+use super::flags::Command;
+use super::flags::getopt::Options;
+use super::{link, output, process};
+
+/// Runs it.
+pub fn main(options: &Options) -> Result<u8, Failure> {
+    if options.value("mpi") == Some("list") {
+        output::print("MPI plugin types are...\n\tnone\n");
+        return Ok(0);
+    }
+    let Some(program) = options.operands.first() else {
+        return Err(Failure::fatal(
+            Command::Srun,
+            "No command given to execute.",
+        ));
+    };
+    let here = process::surroundings();
+    link::run(async {
+        let granted = grant::obtain(options, &here, &program.to_string_lossy()).await?;
+        session::run(options, &here, granted).await
+    })
+}
+
+/// A line on stderr, as srun words it.
+fn say(options: &Options, text: impl std::fmt::Display) {
+    if !options.on("quiet") {
+        output::complain(&[format!("srun: {text}")]);
+    }
+}
+
+/// An error line on stderr.
+fn err(text: impl std::fmt::Display) {
+    output::complain(&[format!("srun: error: {text}")]);
+}
+
+/// A line for `-v`.
+fn verbose(options: &Options, text: impl std::fmt::Display) {
+    if options.on("verbose") {
+        output::complain(&[format!("srun: {text}")]);
+    }
+}

@@ -1,0 +1,386 @@
+//! A step from its start to its end, seen from srun.
+
+mod due;
+mod hear;
+
+use super::super::failure::Failure;
+use super::super::flags::Command;
+use super::super::flags::getopt::Options;
+use super::super::link;
+use super::super::resolve::input::Surroundings;
+use super::super::resolve::{job, submission};
+use super::files::{self, Feed, Sink, Streams};
+use super::grant::Granted;
+use super::interrupt::{Answer, Interrupts};
+use super::label::Labels;
+use super::printer::Printer;
+use super::signals::{self, CONT, INT, KILL, TERM};
+use super::tasks::Tasks;
+use super::wire::{self, Link};
+use super::{say, stdin, verbose};
+use due::Due;
+use spur_core::api::{Grant, JobFilter, Reply, Request};
+use spur_core::job::state::ExitStatus;
+use spur_core::slurm::export;
+use spur_proto::wire::open::StdinTo;
+use spur_proto::wire::{Open, Rlimit};
+use std::time::{Duration, Instant};
+
+/// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
+const END_WAIT: Duration = Duration::from_secs(32);
+/// Pause before srun watches its job at the controller, so that short jobs cost one call less. Must be well below the
+/// controller's patience with owners that do not watch (30 s).
+const WATCH_AFTER: Duration = Duration::from_secs(1);
+/// How long a last word to the controller may take.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
+/// How far a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Starting,
+    Running,
+    Done,
+}
+
+/// The state of a step.
+struct Session<'a> {
+    options: &'a Options,
+    grant: &'a Grant,
+    own_job: bool,
+    tasks: Tasks,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    printer: Printer,
+    labels: Option<Labels>,
+    /// Of standard output and error: only this task's is shown.
+    only: [Option<u32>; 2],
+    interrupts: Interrupts,
+    due: Due,
+    kill_on_bad_exit: bool,
+    wait: Option<Duration>,
+    /// Something went wrong besides the tasks themselves.
+    failed: bool,
+    /// Nothing of the step could be started on some node.
+    unlaunched: bool,
+    ending: bool,
+    cancelled: bool,
+}
+
+/// Runs the step; the answer is srun's exit code.
+pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Result<u8, Failure> {
+    let Granted { grant, own_job } = granted;
+    let streams = match prepare(options, here, &grant) {
+        Ok(streams) => streams,
+        Err(failure) => {
+            give_up(&grant, own_job).await;
+            return Err(failure);
+        }
+    };
+    let broken = |why: std::io::Error| Failure::error(Command::Srun, why);
+    let mut signals = signals::listen().map_err(broken)?;
+    let printer = Printer::start(&streams.stdout, &streams.stderr).map_err(broken)?;
+    let open = open(options, here, &grant, own_job, &streams)?;
+    let (links, mut inbox) = wire::connect(&grant, &open);
+    stdin::pump(streams.stdin, links.clone());
+    let mut session = Session::new(options, &grant, own_job, links, printer)?;
+    session.only = [&streams.stdout, &streams.stderr].map(|sink| match sink {
+        Sink::OwnOf(task) => Some(*task),
+        Sink::Own | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => None,
+    });
+    session.announce();
+    let mut watch = std::pin::pin!(watch(&grant, own_job));
+    let mut watching = true;
+    while !session.over() {
+        let deadline = session.due.next();
+        tokio::select! {
+            biased;
+            Some((at, news)) = inbox.recv() => session.hear(at, news).await,
+            Some(signal) = signals.recv() => session.signal(signal).await,
+            () = due::until(deadline) => session.on_time().await,
+            () = &mut watch, if watching => {
+                watching = false;
+                session.job_ended();
+            }
+        }
+    }
+    Ok(session.finish().await)
+}
+
+/// Opens files and reads the numbers, before anything is started.
+fn prepare(options: &Options, here: &Surroundings, grant: &Grant) -> Result<Streams, Failure> {
+    job::limits(options, here)?;
+    files::open(options, here, grant)
+}
+
+/// A step that will not be started must not keep its job waiting.
+async fn give_up(grant: &Grant, own_job: bool) {
+    if own_job {
+        let exit = ExitStatus { code: 1, signal: 0 };
+        let request = Request::Finish {
+            job: grant.job.id,
+            exit,
+        };
+        // The controller notices by itself, later, if this does not reach it.
+        tokio::time::timeout(LAST_WORD, link::ask(&request))
+            .await
+            .ok();
+    }
+}
+
+/// Watches the job: its owner must, or the controller takes it for abandoned. Returns when the job has ended.
+async fn watch(grant: &Grant, own_job: bool) {
+    if !own_job {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(WATCH_AFTER).await;
+    match link::wait_for(&Request::AwaitEnd { job: grant.job.id }).await {
+        Ok(Reply::Ended { .. }) => {}
+        Ok(_) | Err(_) => std::future::pending().await,
+    }
+}
+
+fn open(
+    options: &Options,
+    here: &Surroundings,
+    grant: &Grant,
+    own_job: bool,
+    streams: &Streams,
+) -> Result<Open, Failure> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let remote = |sink: &Sink| match sink {
+        Sink::Remote(path) => path.clone().into_bytes(),
+        Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout => Vec::new(),
+    };
+    let stdin_to = match &streams.stdin {
+        Feed::All | Feed::File(_) => Some(StdinTo::StdinAll(true)),
+        Feed::Task(task) => Some(StdinTo::StdinTask(*task)),
+        Feed::None => Some(StdinTo::StdinNone(true)),
+        Feed::Remote(_) => None,
+    };
+    let work_dir = match (own_job, options.value("chdir")) {
+        (true, _) => grant.job.spec.work_dir.clone(),
+        (false, Some(dir)) => here.absolute(dir),
+        (false, None) => here.cwd.clone(),
+    };
+    let limits = job::limits(options, here)?;
+    Ok(Open {
+        ticket: Vec::new(),
+        argv: options
+            .operands
+            .iter()
+            .map(|arg| arg.as_bytes().to_vec())
+            .collect(),
+        env: environment(options, here, own_job),
+        work_dir: work_dir.into_bytes(),
+        umask: here.umask,
+        rlimits: limits
+            .into_iter()
+            .map(|(resource, soft)| Rlimit { resource, soft })
+            .collect(),
+        stdout_path: remote(&streams.stdout),
+        stderr_path: remote(&streams.stderr),
+        stdin_path: match &streams.stdin {
+            Feed::Remote(path) => path.clone().into_bytes(),
+            Feed::All | Feed::Task(_) | Feed::None | Feed::File(_) => Vec::new(),
+        },
+        append: streams.append,
+        kill_on_bad_exit: kill_on_bad_exit(options),
+        stdin_to,
+    })
+}
+
+/// Everything, byte by byte, unless `--export` cuts it down; then what srun adds.
+fn environment(options: &Options, here: &Surroundings, own_job: bool) -> Vec<Vec<u8>> {
+    let wanted = options.value("export").unwrap_or_default();
+    let mut env = if wanted.is_empty() || wanted.eq_ignore_ascii_case("ALL") {
+        wire::whole_environment()
+    } else {
+        export::apply(wanted, &here.env)
+            .env
+            .into_iter()
+            .map(String::into_bytes)
+            .collect()
+    };
+    // Of entries with one name the last counts.
+    env.extend(
+        submission::of_step(options, here, own_job)
+            .into_iter()
+            .map(String::into_bytes),
+    );
+    env
+}
+
+fn kill_on_bad_exit(options: &Options) -> bool {
+    options
+        .last("kill-on-bad-exit")
+        .is_some_and(|given| given.value.as_deref() != Some("0"))
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        options: &'a Options,
+        grant: &'a Grant,
+        own_job: bool,
+        links: Vec<Link>,
+        printer: Printer,
+    ) -> Result<Self, Failure> {
+        let nodes: Vec<_> = grant
+            .nodes
+            .iter()
+            .map(|node| (node.name.to_string(), node.task_ids.clone()))
+            .collect();
+        let count: usize = nodes.iter().map(|(_, ids)| ids.len()).sum();
+        let labels = options
+            .on("label")
+            .then(|| Labels::new(u32::try_from(count).unwrap_or(u32::MAX)));
+        Ok(Self {
+            options,
+            grant,
+            own_job,
+            tasks: Tasks::new(grant.step, &nodes),
+            nodes: vec![Node::Starting; nodes.len()],
+            links,
+            printer,
+            labels,
+            only: [None; 2],
+            interrupts: Interrupts::new(
+                options.on("disable-status"),
+                options.on("quit-on-interrupt"),
+            ),
+            due: Due::default(),
+            kill_on_bad_exit: kill_on_bad_exit(options),
+            wait: wait(options)?,
+            failed: false,
+            unlaunched: false,
+            ending: false,
+            cancelled: false,
+        })
+    }
+
+    fn announce(&self) {
+        let grant = self.grant;
+        let names: Vec<&str> = grant.nodes.iter().map(|node| node.name.as_str()).collect();
+        let list = spur_core::slurm::hostlist::compress(&names);
+        verbose(
+            self.options,
+            format_args!("jobid {}: nodes({}):`{list}'", grant.job.id, names.len()),
+        );
+        for node in &grant.nodes {
+            let ids: spur_core::resources::IdSet = node.task_ids.iter().copied().collect();
+            verbose(
+                self.options,
+                format_args!(
+                    "launching StepId={} on host {}, {} tasks: {ids}",
+                    grant.step,
+                    node.name,
+                    ids.len()
+                ),
+            );
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.nodes.iter().all(|node| *node == Node::Done)
+    }
+
+    /// A signal came for srun.
+    async fn signal(&mut self, number: u8) {
+        let step = self.grant.step;
+        match number {
+            INT => match self.interrupts.next(Instant::now()) {
+                Answer::Show => {
+                    say(self.options, "interrupt (one more within 1 sec to abort)");
+                    for line in self.tasks.states() {
+                        say(self.options, line);
+                    }
+                }
+                Answer::Pass => {
+                    say(
+                        self.options,
+                        format_args!("sending Ctrl-C to StepId={step}"),
+                    );
+                    self.pass(INT).await;
+                }
+                Answer::End => self.force_end().await,
+            },
+            1 | 3 | TERM => self.force_end().await,
+            CONT => {
+                say(self.options, "got SIGCONT");
+                self.pass(CONT).await;
+            }
+            other => self.pass(other).await,
+        }
+    }
+
+    async fn force_end(&mut self) {
+        say(self.options, "forcing job termination");
+        self.end().await;
+    }
+
+    /// Sends a signal to all tasks: straight to the nodes, or through the controller where input stands in the way.
+    async fn pass(&self, number: u8) {
+        let mut blocked = false;
+        for (link, node) in self.links.iter().zip(&self.nodes) {
+            blocked |= *node != Node::Done && !link.signal(number);
+        }
+        if blocked {
+            let request = Request::Cancel {
+                filter: JobFilter {
+                    ids: vec![self.grant.job.id],
+                    ..JobFilter::default()
+                },
+                signal: Some(number),
+                batch_only: false,
+                step: Some(self.grant.step.step),
+            };
+            tokio::time::timeout(LAST_WORD, link::ask(&request))
+                .await
+                .ok();
+        }
+    }
+
+    /// Asks the tasks to end, and gives them time. A second call kills.
+    async fn end(&mut self) {
+        if self.ending {
+            return self.pass(KILL).await;
+        }
+        self.ending = true;
+        self.due.give_up = Some(Instant::now() + END_WAIT);
+        self.pass(CONT).await;
+        self.pass(TERM).await;
+    }
+
+    /// The controller says that the job is over. What the nodes still have to say may take its time.
+    fn job_ended(&mut self) {
+        let until = Instant::now() + END_WAIT;
+        self.due.give_up = Some(self.due.give_up.map_or(until, |at| at.min(until)));
+    }
+
+    /// Last words, and the exit code.
+    async fn finish(mut self) -> u8 {
+        self.report();
+        if self.tasks.any_killed() {
+            say(
+                self.options,
+                format_args!("Force Terminated StepId={}", self.grant.step),
+            );
+        } else if self.own_job && self.cancelled {
+            say(
+                self.options,
+                format_args!("Force Terminated JobId={}", self.grant.job.id),
+            );
+        }
+        if self.unlaunched {
+            give_up(self.grant, self.own_job).await;
+        }
+        let code = self.tasks.exit_code().max(u8::from(self.failed));
+        self.printer.finish();
+        code
+    }
+}
+
+/// `--wait`: 0 and absent mean for ever.
+fn wait(options: &Options) -> Result<Option<Duration>, Failure> {
+    let seconds = super::super::resolve::numbers::number(options, "wait", 0)?.unwrap_or(0);
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
+}

@@ -1,0 +1,119 @@
+//! What the nodes say.
+
+use super::super::printer::Piece;
+use super::super::tasks::End;
+use super::super::wire::News;
+use super::super::{err, verbose};
+use super::{Node, Session};
+use crate::cli::output;
+use spur_core::job::state::ExitStatus;
+use spur_proto::wire::{Ended, Output, StepError, TaskExit, from_step};
+
+impl Session<'_> {
+    /// Takes one piece of news from a node.
+    pub(super) async fn hear(&mut self, at: usize, news: News) {
+        match news {
+            News::Message(from_step::Kind::Started(_)) => self.started(at),
+            News::Message(from_step::Kind::Output(output)) => self.output(output).await,
+            News::Message(from_step::Kind::Exit(exit)) => self.exited(exit).await,
+            News::Message(from_step::Kind::Error(error)) => self.not_started(at, &error),
+            News::Message(from_step::Kind::Ended(ended)) => self.ended(at, ended),
+            News::Gone(why) => self.gone(at, &why).await,
+        }
+    }
+
+    fn host(&self, at: usize) -> &str {
+        self.grant
+            .nodes
+            .get(at)
+            .map_or("?", |node| node.name.as_str())
+    }
+
+    fn started(&mut self, at: usize) {
+        self.nodes[at] = Node::Running;
+        let count = self.tasks.started(at);
+        verbose(
+            self.options,
+            format_args!("Node {}, {count} tasks started", self.host(at)),
+        );
+    }
+
+    async fn output(&mut self, output: Output) {
+        let Output { task, stderr, data } = output;
+        if self.only[usize::from(stderr)].is_some_and(|only| only != task) {
+            return;
+        }
+        let data = match &mut self.labels {
+            Some(labels) => labels.push(task, stderr, &data),
+            None => data,
+        };
+        self.printer.print(Piece { stderr, data }).await;
+    }
+
+    async fn exited(&mut self, exit: TaskExit) {
+        let number = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
+        let status = ExitStatus {
+            code: number(exit.code),
+            signal: number(exit.signal),
+        };
+        for stderr in [false, true] {
+            let rest = self
+                .labels
+                .as_mut()
+                .map(|labels| labels.flush(exit.task, stderr));
+            self.printer
+                .print(Piece {
+                    stderr,
+                    data: rest.unwrap_or_default(),
+                })
+                .await;
+        }
+        self.tasks.ended(
+            exit.task,
+            End {
+                status,
+                core: exit.core_dumped,
+            },
+        );
+        self.gather();
+        if self.kill_on_bad_exit && status != ExitStatus::default() && !self.ending {
+            self.end().await;
+        }
+    }
+
+    fn not_started(&mut self, at: usize, error: &StepError) {
+        output::complain(&[error.text.trim_end().to_owned()]);
+        self.failed = true;
+        self.unlaunched |= self.nodes[at] == Node::Starting;
+    }
+
+    fn ended(&mut self, at: usize, ended: Ended) {
+        self.nodes[at] = Node::Done;
+        self.cancelled |= ended.cancelled;
+        if ended.oom {
+            self.tasks.out_of_memory(at);
+        }
+    }
+
+    /// The connection to a node ended. After its last word that is as it should be.
+    async fn gone(&mut self, at: usize, why: &str) {
+        let before = std::mem::replace(&mut self.nodes[at], Node::Done);
+        match before {
+            Node::Done => return,
+            Node::Starting if self.failed => {}
+            Node::Starting => {
+                let (step, host) = (self.grant.step, self.host(at));
+                err(format_args!(
+                    "Task launch for StepId={step} failed on node {host}: {why}"
+                ));
+                err(format_args!("Application launch failed: {why}"));
+                self.unlaunched = true;
+            }
+            Node::Running => err(format_args!("Node failure on {}", self.host(at))),
+        }
+        self.failed = true;
+        if !self.over() && !self.ending {
+            self.end().await;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The signals that srun takes, as one stream.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Linux numbers (`signal(7)`).
+pub const INT: u8 = 2;
+/// See [`INT`].
+pub const KILL: u8 = 9;
+/// See [`INT`].
+pub const TERM: u8 = 15;
+/// See [`INT`].
+pub const CONT: u8 = 18;
+/// Signals that may wait to be handled.
+const QUEUE: usize = 16;
+
+/// Takes them from now on. Those that end srun, and those that only pass.
+pub fn listen() -> std::io::Result<mpsc::Receiver<u8>> {
+    let kinds = [
+        (1, SignalKind::hangup()),
+        (INT, SignalKind::interrupt()),
+        (3, SignalKind::quit()),
+        (10, SignalKind::user_defined1()),
+        (12, SignalKind::user_defined2()),
+        (14, SignalKind::alarm()),
+        (TERM, SignalKind::terminate()),
+        (CONT, SignalKind::from_raw(CONT.into())),
+    ];
+    let (queue, signals) = mpsc::channel(QUEUE);
+    for (number, kind) in kinds {
+        let mut taken = signal(kind)?;
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            while taken.recv().await.is_some() {
+                if queue.send(number).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(signals)
+}

@@ -1,0 +1,52 @@
+//! srun's standard input on its way to the tasks.
+
+use super::files::Feed;
+use super::wire::{Link, may_read_stdin};
+use std::io::Read;
+use tokio::sync::mpsc;
+
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+/// Chunks that may wait.
+const QUEUE: usize = 2;
+
+/// Reads in a thread of its own, since a terminal or a file can only be waited for by blocking, and passes on what comes.
+/// The thread ends with the process.
+pub fn pump(feed: Feed, links: Vec<Link>) {
+    let source: Box<dyn Read + Send> = match feed {
+        Feed::All | Feed::Task(_) if may_read_stdin() => Box::new(std::io::stdin()),
+        Feed::File(file) => Box::new(file),
+        Feed::All | Feed::Task(_) | Feed::None | Feed::Remote(_) => return,
+    };
+    let (queue, mut chunks) = mpsc::channel(QUEUE);
+    let thread = std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(move || read(source, &queue));
+    tokio::spawn(async move {
+        while let Some(chunk) = chunks.recv().await {
+            for link in &links {
+                link.feed(Vec::clone(&chunk)).await;
+            }
+        }
+        for link in &links {
+            link.feed(Vec::new()).await;
+        }
+    });
+    if let Err(why) = thread {
+        super::err(format_args!("cannot read standard input: {why}"));
+    }
+}
+
+fn read(mut source: Box<dyn Read + Send>, queue: &mpsc::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => {
+                if queue.blocking_send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The connections to the agents, one for each node.
+
+use spur_core::api::{Grant, GrantNode};
+use spur_proto::client::unix_path;
+use spur_proto::frame::{read_frame_async, write_frame_async};
+use spur_proto::wire::{FromStep, Open, Signal, Stdin, ToStep, from_step, to_step};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::io::BufReader;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+/// Messages of one node that may wait for srun.
+const INWARD: usize = 16;
+/// Messages for one node that may wait to be sent.
+const OUTWARD: usize = 2;
+
+/// What came from a node.
+#[derive(Debug)]
+pub enum News {
+    /// A message.
+    Message(from_step::Kind),
+    /// The connection could not be made, or ended; why.
+    Gone(String),
+}
+
+/// srun's end of the connection to one node.
+#[derive(Clone, Debug)]
+pub struct Link {
+    outward: mpsc::Sender<ToStep>,
+    busy: Arc<AtomicBool>,
+}
+
+impl Link {
+    /// Sends input, when there is room.
+    pub async fn feed(&self, data: Vec<u8>) {
+        let stdin = Stdin {
+            eof: data.is_empty(),
+            data,
+        };
+        self.outward
+            .send(ToStep {
+                kind: Some(to_step::Kind::Stdin(stdin)),
+            })
+            .await
+            .ok();
+    }
+
+    /// Sends a signal unless input that no task takes stands in its way; `false` then.
+    pub fn signal(&self, number: u8) -> bool {
+        let free = self.outward.capacity() == OUTWARD && !self.busy.load(Ordering::Relaxed);
+        let message = ToStep {
+            kind: Some(to_step::Kind::Signal(Signal {
+                number: number.into(),
+            })),
+        };
+        free && self.outward.try_send(message).is_ok()
+    }
+}
+
+/// Connects to every node at once. What they say arrives at the receiver, with the node's index.
+pub fn connect(grant: &Grant, open: &Open) -> (Vec<Link>, mpsc::Receiver<(usize, News)>) {
+    let (news, inbox) = mpsc::channel(INWARD * grant.nodes.len().clamp(1, 64));
+    let mut links = Vec::new();
+    for (at, node) in grant.nodes.iter().enumerate() {
+        let (outward, queue) = mpsc::channel(OUTWARD);
+        let busy = Arc::new(AtomicBool::new(true));
+        links.push(Link {
+            outward,
+            busy: busy.clone(),
+        });
+        let open = Open {
+            ticket: node.ticket.clone(),
+            ..open.clone()
+        };
+        tokio::spawn(talk(at, node.clone(), open, queue, busy, news.clone()));
+    }
+    (links, inbox)
+}
+
+async fn talk(
+    at: usize,
+    node: GrantNode,
+    open: Open,
+    queue: mpsc::Receiver<ToStep>,
+    busy: Arc<AtomicBool>,
+    news: mpsc::Sender<(usize, News)>,
+) {
+    let why = match first_word(&node, open).await {
+        Ok((read, write)) => {
+            busy.store(false, Ordering::Relaxed);
+            let writer = tokio::spawn(send_all(write, queue, busy));
+            let why = hear_all(at, read, &news).await;
+            writer.abort();
+            why
+        }
+        Err(why) => why,
+    };
+    news.send((at, News::Gone(why))).await.ok();
+}
+
+async fn first_word(
+    node: &GrantNode,
+    open: Open,
+) -> Result<(OwnedReadHalf, OwnedWriteHalf), String> {
+    let path = unix_path(&node.address).ok_or_else(|| format!("bad address {}", node.address))?;
+    let failed = |why: std::io::Error| format!("{}: {why}", node.address);
+    let stream = UnixStream::connect(path).await.map_err(failed)?;
+    let (read, mut write) = stream.into_split();
+    let message = ToStep {
+        kind: Some(to_step::Kind::Open(open)),
+    };
+    write_frame_async(&mut write, &message)
+        .await
+        .map_err(failed)?;
+    Ok((read, write))
+}
+
+async fn send_all(
+    mut write: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<ToStep>,
+    busy: Arc<AtomicBool>,
+) {
+    while let Some(message) = queue.recv().await {
+        busy.store(true, Ordering::Relaxed);
+        if write_frame_async(&mut write, &message).await.is_err() {
+            // The reading side learns why.
+            return;
+        }
+        busy.store(false, Ordering::Relaxed);
+    }
+    // Half-closing would be taken for the end of input; keep the line until the step ends.
+    std::future::pending::<()>().await;
+}
+
+async fn hear_all(at: usize, read: OwnedReadHalf, news: &mpsc::Sender<(usize, News)>) -> String {
+    let mut read = BufReader::with_capacity(128 << 10, read);
+    loop {
+        match read_frame_async::<FromStep>(&mut read).await {
+            Ok(Some(FromStep { kind: Some(kind) })) => {
+                if news.send((at, News::Message(kind))).await.is_err() {
+                    return String::new();
+                }
+            }
+            Ok(Some(FromStep { kind: None })) => {}
+            Ok(None) => return "connection closed".to_owned(),
+            Err(why) => return why.to_string(),
+        }
+    }
+}
+
+/// The environment as it is, bytes and all.
+pub fn whole_environment() -> Vec<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let entry = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        [name.into_vec(), value.into_vec()].join(&b'=')
+    };
+    std::env::vars_os().map(entry).collect()
+}
+
+/// Whether this process may read its terminal: a background job would be stopped for trying.
+pub fn may_read_stdin() -> bool {
+    let stdin = std::io::stdin();
+    if !rustix::termios::isatty(&stdin) {
+        return true;
+    }
+    let foreground = rustix::termios::tcgetpgrp(&stdin);
+    foreground.is_ok_and(|group| group == rustix::process::getpgrp())
+}

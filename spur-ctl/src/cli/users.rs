@@ -1,0 +1,68 @@
+//! Names and numbers of users: `/etc/passwd` first, then whatever `getent` knows (LDAP and the like).
+
+use spur_core::id::Uid;
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+/// The number of a user, by name or by number.
+pub fn uid_of(user: &str) -> Option<Uid> {
+    let by_name = |line: &str| line.split(':').next() == Some(user);
+    if let Some(line) = entry(by_name, user) {
+        return uid_in(&line);
+    }
+    user.parse().ok().map(Uid)
+}
+
+/// The names of these users, as far as they are known.
+pub fn names(uids: impl IntoIterator<Item = Uid>) -> BTreeMap<u32, String> {
+    let mut names = BTreeMap::new();
+    for uid in uids {
+        if names.contains_key(&uid.0) {
+            continue;
+        }
+        let by_uid = |line: &str| uid_in(line) == Some(uid);
+        if let Some(line) = entry(by_uid, &uid.to_string()) {
+            names.insert(uid.0, line.split(':').next().unwrap_or_default().to_owned());
+        }
+    }
+    names
+}
+
+fn uid_in(line: &str) -> Option<Uid> {
+    line.split(':').nth(2)?.parse().ok().map(Uid)
+}
+
+fn entry(is_it: impl Fn(&str) -> bool, key: &str) -> Option<String> {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let local = passwd.lines().find(|line| is_it(line)).map(str::to_owned);
+    local.or_else(|| getent(key).filter(|line| is_it(line)))
+}
+
+fn getent(key: &str) -> Option<String> {
+    if key.starts_with('-') {
+        return None;
+    }
+    let asked = Command::new("getent")
+        .args(["passwd", key])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(asked.stdout).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_by_name_and_number() {
+        assert_eq!(uid_of("root"), Some(Uid(0)));
+        assert_eq!(uid_of("4711"), Some(Uid(4711)));
+        assert_eq!(uid_of("no such user"), None);
+        assert_eq!(
+            names([Uid(0), Uid(0)]).get(&0).map(String::as_str),
+            Some("root")
+        );
+    }
+}

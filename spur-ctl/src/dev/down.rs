@@ -1,0 +1,171 @@
+//! `spur dev down`: whatever state the cluster is in, nothing of it stays.
+
+use super::layout::{Layout, OWN};
+use super::{failed, proc};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Stops the cluster of a folder and removes what it made.
+pub(super) fn down(dir: &Path) -> Result<u8, Failure> {
+    let layout = match Layout::new(dir) {
+        Ok(layout) => layout,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+            output::print(&format!("{}: nothing there\n", dir.display()));
+            return Ok(0);
+        }
+        Err(why) => return Err(failed(format_args!("{}: {why}", dir.display()))),
+    };
+    remove(&layout).map(|()| 0)
+}
+
+/// The same for a folder that is known. Goes on after a failure, so that as little as possible stays, and then tells of all.
+pub(super) fn remove(layout: &Layout) -> Result<(), Failure> {
+    let mut troubles: Vec<String> = Vec::new();
+    for pid in proc::kill_all(layout) {
+        troubles.push(format!("process {pid} does not end"));
+    }
+    for config in node_configs(layout) {
+        troubles.extend(clean_node(layout, &config).err());
+    }
+    troubles.extend(unmount_all(layout));
+    if troubles.is_empty() {
+        troubles.extend(remove_files(layout));
+    }
+    if troubles.is_empty() {
+        Ok(())
+    } else {
+        Err(failed(troubles.join("\n")))
+    }
+}
+
+fn node_configs(layout: &Layout) -> Vec<PathBuf> {
+    let nodes = fs::read_dir(layout.path("nodes"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut configs: Vec<_> = nodes
+        .map(|node| node.path().join("spurd.toml"))
+        .filter(|config| config.is_file())
+        .collect();
+    configs.sort();
+    configs
+}
+
+/// Has the agent remove what it left in the kernel: processes, cgroups, pins, its mount. The agent knows these by its
+/// configuration alone.
+fn clean_node(layout: &Layout, config: &Path) -> Result<(), String> {
+    // Hollow nodes, and nodes of an ordinary user, have nothing in the kernel.
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let spurd = layout.path("bin").join("spurd");
+    let mut command = Command::new(&spurd);
+    command
+        .arg("leftovers")
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::null());
+    let told = |why: String| format!("{}: {why}", config.display());
+    let output = command
+        .output()
+        .map_err(|why| told(format!("{}: {why}", spurd.display())))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr)
+        .trim_end()
+        .to_owned();
+    Err(told(format!(
+        "spurd leftovers failed ({}): {text}",
+        output.status
+    )))
+}
+
+/// Unmounts whatever is mounted below the folder, the innermost first.
+fn unmount_all(layout: &Layout) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let point = |line: &str| {
+        line.split(' ')
+            .nth(4)
+            .map(|point| PathBuf::from(unescaped(point)))
+    };
+    let mut points: Vec<PathBuf> = table.lines().filter_map(point).collect();
+    points.retain(|point| point != layout.dir() && point.starts_with(layout.dir()));
+    points.reverse();
+    let left = |point: PathBuf| {
+        let why = unmount(&point, UnmountFlags::empty()).err()?;
+        Some(format!("cannot unmount {}: {why}", point.display()))
+    };
+    points.into_iter().filter_map(left).collect()
+}
+
+/// Blanks and the like are written as `\040` in the table (proc(5)).
+fn unescaped(text: &str) -> String {
+    let mut out = text.to_owned();
+    for (code, plain) in [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ] {
+        out = out.replace(code, plain);
+    }
+    out
+}
+
+fn remove_files(layout: &Layout) -> Vec<String> {
+    let made = layout.path("made").exists();
+    let mut troubles = Vec::new();
+    for name in OWN {
+        let path = layout.path(name);
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(_) => continue,
+        };
+        troubles.extend(
+            removed
+                .err()
+                .map(|why| format!("cannot remove {}: {why}", path.display())),
+        );
+    }
+    if made {
+        // What others put there keeps the folder.
+        fs::remove_dir(layout.dir()).ok();
+    }
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_made_folders_go_and_other_files_stay() {
+        let outer = tempfile::tempdir().unwrap();
+        let dir = outer.path().join("cluster");
+        fs::create_dir_all(dir.join("nodes/n1")).unwrap();
+        fs::write(dir.join("made"), "").unwrap();
+        fs::write(dir.join("mine"), "").unwrap();
+        assert_eq!(down(&dir).unwrap(), 0);
+        let left: Vec<_> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["mine"]);
+        fs::remove_file(dir.join("mine")).unwrap();
+        fs::write(dir.join("made"), "").unwrap();
+        assert_eq!(down(&dir).unwrap(), 0);
+        assert!(!dir.exists());
+        assert_eq!(down(&dir).unwrap(), 0, "nothing there is fine");
+    }
+
+    #[test]
+    fn mount_points_may_hold_blanks() {
+        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
+    }
+}

@@ -1,0 +1,113 @@
+use super::layout::Layout;
+use super::*;
+
+fn wanted(words: &[&str]) -> Up {
+    let all = ["spur dev", "up", "--dir", "/tmp"].iter().chain(words);
+    match Args::try_parse_from(all).unwrap() {
+        Args::Up(up) => up,
+        Args::Down { .. } => panic!("that was down"),
+    }
+}
+
+#[test]
+fn the_contract_has_its_defaults() {
+    let up = wanted(&[]);
+    assert_eq!(
+        (up.nodes, up.gpus, up.gpu_type.as_str(), up.hollow),
+        (2, 8, "h200", false)
+    );
+    let up = wanted(&[
+        "--nodes", "4", "--cpus", "64", "--memory", "256G", "--hollow",
+    ]);
+    assert_eq!(
+        (up.nodes, up.cpus, up.memory, up.hollow),
+        (4, Some(64), Some(262_144), true)
+    );
+    assert!(Args::try_parse_from(["spur dev", "up"]).is_err());
+    assert!(Args::try_parse_from(["spur dev", "up", "--dir", "x", "--memory", "lots"]).is_err());
+}
+
+#[test]
+fn bad_values_are_refused_by_name() {
+    let refused = |words: &[&str]| check(&wanted(words)).unwrap_err().text;
+    assert!(refused(&["--nodes", "0"]).contains("--nodes"));
+    assert!(refused(&["--nodes", "65"]).contains("--nodes"));
+    assert!(refused(&["--gpu-type", "H200"]).contains("--gpu-type"));
+    assert!(check(&wanted(&["--nodes", "1000", "--hollow"])).is_ok());
+}
+
+#[test]
+fn nodes_and_clusters_have_device_numbers_of_their_own() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (a, b) = (
+        Layout::new(a.path()).unwrap(),
+        Layout::new(b.path()).unwrap(),
+    );
+    let (major, first) = a.device(0, 8);
+    assert!((120..=127).contains(&major));
+    assert_eq!(a.device(1, 8), (major, first + 8));
+    assert_ne!(a.kernel_name("n1"), b.kernel_name("n1"));
+    assert_ne!(a.kernel_name("n1"), a.kernel_name("n2"));
+    let (_, last) = a.device(9_999, 32);
+    assert!(last < 1 << 20, "a minor has 20 bits");
+}
+
+#[test]
+fn configurations_are_what_the_daemons_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::new(dir.path()).unwrap();
+    let up = wanted(&["--cpus", "64", "--memory", "64G"]);
+    let machine = config::Machine {
+        cpus: 2,
+        memory_mib: 4096,
+    };
+    let path = layout.controller_config();
+    std::fs::write(&path, config::controller(&layout, &up, machine)).unwrap();
+    let read = crate::config::Config::read(&path).unwrap();
+    assert_eq!(read.client_socket, layout.client_socket());
+    assert_eq!(read.partitions.len(), 1);
+    assert_eq!(read.partitions[0].default_mem_per_cpu, 1024);
+    let text = config::node(&layout, &up, 1, "n2", std::path::Path::new("/sys/fs/bpf"));
+    let node: toml::Table = text.parse().unwrap();
+    assert_eq!(node["node"].as_str(), Some("n2"));
+    let gpus = &node["declare"]["gpus"][0];
+    assert_eq!(gpus["count"].as_integer(), Some(8));
+    assert_eq!(
+        gpus["minor"].as_integer(),
+        Some(i64::from(layout.device(1, 8).1))
+    );
+    let none = config::node(
+        &layout,
+        &wanted(&["--gpus", "0"]),
+        0,
+        "n1",
+        std::path::Path::new("/x"),
+    );
+    let none: toml::Table = none.parse().unwrap();
+    assert_eq!(none["declare"]["gpus"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn env_can_be_sourced_whatever_the_folder_is_called() {
+    let outer = tempfile::tempdir().unwrap();
+    let dir = outer.path().join("it's a test");
+    std::fs::create_dir(&dir).unwrap();
+    let layout = Layout::new(&dir).unwrap();
+    let env = dir.join("env");
+    std::fs::write(&env, config::env(&layout)).unwrap();
+    let shell = std::process::Command::new("sh")
+        .args([
+            "-c",
+            ". \"$0\"; printf '%s\\n%s' \"$SPUR_CONTROLLER\" \"${PATH%%:*}\"",
+        ])
+        .arg(&env)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(shell.stdout).unwrap();
+    let expected = format!(
+        "unix:{}\n{}",
+        layout.client_socket().display(),
+        layout.path("bin").display()
+    );
+    assert_eq!(said, expected);
+}
