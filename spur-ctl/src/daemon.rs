@@ -25,7 +25,7 @@ use tonic::transport::Server;
 /// Threads that serve connections. The writer has its own.
 const WORKERS: usize = 2;
 /// How long answers may take to leave after the writer has stopped.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL: Duration = Duration::from_millis(300);
 /// Most calls at once on one connection.
 const STREAMS_MAX: u32 = 1024;
 /// Bytes in flight on one connection: a long list goes out in few pieces.
