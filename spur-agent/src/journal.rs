@@ -38,14 +38,16 @@ pub struct Job {
     pub order: Arc<JobOrder>,
     /// How far it has come.
     pub phase: Phase,
-    /// Its steps here.
+    /// Its steps here, until their ends are acknowledged.
     pub steps: BTreeMap<StepKind, Step>,
+    /// Tasks that were started here: each opened the canary once.
+    pub canaries: u64,
 }
 
 /// A step as journalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Tasks on this node: each opens the canary once.
+    /// Tasks on this node.
     pub tasks: u32,
     /// Whether it has a fence of its own.
     pub narrow: bool,
@@ -59,7 +61,12 @@ enum Record {
     /// First of each file.
     Boot { id: String, next_report: u64 },
     /// A job is to be set up.
-    Job { order: Arc<JobOrder>, phase: Phase },
+    Job {
+        order: Arc<JobOrder>,
+        phase: Phase,
+        #[serde(default)]
+        canaries: u64,
+    },
     /// A job came to a phase.
     JobPhase { job: JobId, phase: Phase },
     /// A step's supervisor is to be started, or its state changed.
@@ -137,6 +144,7 @@ impl Journal {
         self.write(&Record::Job {
             order: Arc::clone(order),
             phase: Phase::Preparing,
+            canaries: 0,
         })
     }
 
@@ -155,30 +163,10 @@ impl Journal {
         self.write(&Record::StepUndone { job, step })
     }
 
-    /// Makes a report durable and gives its number. A step's end also marks the step, a job's the job.
+    /// Makes a report durable and gives its number. A step's end also marks the step, `Cleaned` ends the job's place here: one
+    /// record says both, so neither can be lost without the other.
     pub fn report(&mut self, report: Report) -> Result<u64, Error> {
         let number = self.next_report;
-        match &report {
-            Report::StepEnded { job, step, .. } => {
-                let known = self
-                    .jobs
-                    .get(job)
-                    .and_then(|entry| entry.steps.get(step))
-                    .copied();
-                if let Some(state) = known {
-                    self.write(&Record::Step {
-                        job: *job,
-                        step: *step,
-                        state: Step {
-                            ended: true,
-                            ..state
-                        },
-                    })?;
-                }
-            }
-            Report::LaunchFailed { .. } => {}
-            Report::Cleaned { job, .. } => self.write(&Record::JobGone { job: *job })?,
-        }
         self.write(&Record::Report { number, report })?;
         self.file.sync()?;
         if self.reports.len() > REPORTS_MAX {
@@ -224,11 +212,16 @@ impl Journal {
                 self.boot_id.clone_from(id);
                 self.next_report = self.next_report.max(*next_report);
             }
-            Record::Job { order, phase } => {
+            Record::Job {
+                order,
+                phase,
+                canaries,
+            } => {
                 let entry = Job {
                     order: Arc::clone(order),
                     phase: *phase,
                     steps: BTreeMap::new(),
+                    canaries: *canaries,
                 };
                 self.jobs.insert(order.job, entry);
             }
@@ -238,26 +231,80 @@ impl Journal {
                 }
             }
             Record::Step { job, step, state } => {
-                if let Some(entry) = self.jobs.get_mut(job) {
-                    entry.steps.insert(*step, *state);
+                if let Some(entry) = self.jobs.get_mut(job)
+                    && entry.steps.insert(*step, *state).is_none()
+                {
+                    entry.canaries += u64::from(state.tasks);
                 }
             }
             Record::StepUndone { job, step } => {
-                if let Some(entry) = self.jobs.get_mut(job) {
-                    entry.steps.remove(step);
+                if let Some(entry) = self.jobs.get_mut(job)
+                    && let Some(state) = entry.steps.remove(step)
+                {
+                    entry.canaries = entry.canaries.saturating_sub(u64::from(state.tasks));
                 }
             }
             Record::JobGone { job } => {
                 self.jobs.remove(job);
             }
             Record::Report { number, report } => {
+                self.note(report);
                 self.reports.insert(*number, report.clone());
                 self.next_report = self.next_report.max(number + 1);
             }
             Record::Acked { number } => {
-                self.reports = self.reports.split_off(&(number + 1));
+                let kept = self.reports.split_off(&(number + 1));
+                for report in std::mem::replace(&mut self.reports, kept).into_values() {
+                    self.settle(&report);
+                }
                 self.next_report = self.next_report.max(number + 1);
             }
+        }
+    }
+
+    /// The job that a report is about, if it is still here with that generation.
+    fn entry(&mut self, job: JobId, generation: Generation) -> Option<&mut Job> {
+        self.jobs
+            .get_mut(&job)
+            .filter(|entry| entry.order.generation <= generation)
+    }
+
+    /// What a report says of a job or step that is still here.
+    fn note(&mut self, report: &Report) {
+        match report {
+            Report::StepEnded {
+                job,
+                step,
+                generation,
+                ..
+            } => {
+                let step = self
+                    .entry(*job, *generation)
+                    .and_then(|entry| entry.steps.get_mut(step));
+                if let Some(state) = step {
+                    state.ended = true;
+                }
+            }
+            Report::LaunchFailed { .. } => {}
+            Report::Cleaned { job, generation } => {
+                if self.entry(*job, *generation).is_some() {
+                    self.jobs.remove(job);
+                }
+            }
+        }
+    }
+
+    /// A step whose end the controller has is not needed any more.
+    fn settle(&mut self, report: &Report) {
+        if let Report::StepEnded {
+            job,
+            step,
+            generation,
+            ..
+        } = report
+            && let Some(entry) = self.entry(*job, *generation)
+        {
+            entry.steps.remove(step);
         }
     }
 
@@ -273,10 +320,21 @@ impl Journal {
             id: self.boot_id.clone(),
             next_report: self.next_report,
         }];
+        let reports = self.reports.iter();
+        records.extend(reports.map(|(number, report)| Record::Report {
+            number: *number,
+            report: report.clone(),
+        }));
         for (job, entry) in &self.jobs {
+            let listed: u64 = entry
+                .steps
+                .values()
+                .map(|state| u64::from(state.tasks))
+                .sum();
             records.push(Record::Job {
                 order: Arc::clone(&entry.order),
                 phase: entry.phase,
+                canaries: entry.canaries.saturating_sub(listed),
             });
             let steps = entry.steps.iter();
             records.extend(steps.map(|(step, state)| Record::Step {
@@ -285,11 +343,6 @@ impl Journal {
                 state: *state,
             }));
         }
-        let reports = self.reports.iter();
-        records.extend(reports.map(|(number, report)| Record::Report {
-            number: *number,
-            report: report.clone(),
-        }));
         self.file.replace(&records)
     }
 }

@@ -1,13 +1,84 @@
-//! Entry point.
+//! Entry point of `spurd`.
 
-use std::path::Path;
+mod daemon;
+mod doctor;
+mod leftovers;
+
+use clap::{Parser, Subcommand};
+use spur_agent::config::{Config, DEFAULT_PATH};
+use spur_agent::{discover, fence, hollow};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The node agent of spur.
+#[derive(Parser)]
+#[command(name = "spurd", version)]
+struct Args {
+    /// Configuration file
+    #[arg(long, global = true, default_value = DEFAULT_PATH)]
+    config: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what this node has, what is fenced, and whether the fence holds
+    Doctor,
+    /// Many nodes that speak the real protocol and run nothing, for load tests
+    Hollow(hollow::Args),
+    /// Remove everything that a dead agent left: processes, cgroups, pins, mounts
+    Leftovers {
+        /// Really remove it
+        #[arg(long, required = true)]
+        clean: bool,
+    },
+}
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     // First, and without any set-up: a supervisor's start is on the path of every launch, and it must stay single-threaded.
     match args.as_slice() {
-        [_, verb, dir] if verb == "supervise" => spur_agent::supervise::main(Path::new(dir)),
-        _ => ExitCode::from(2),
+        [_, verb, dir] if verb == "supervise" => {
+            return spur_agent::supervise::main(Path::new(dir));
+        }
+        [_, verb, cgroup, canary] if verb == fence::probe::COMMAND => {
+            return fence::probe::child(Path::new(cgroup), Path::new(canary));
+        }
+        [_, verb] if verb == discover::nvml::COMMAND => {
+            daemon::nvml_probe();
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
     }
+    let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()),
+        )
+        .init();
+    match run(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("spurd: error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config)?;
+    match &args.command {
+        None => daemon::run(config)?,
+        Some(Command::Doctor) => return doctor::run(&config),
+        Some(Command::Hollow(args)) => hollow::run(&config, args)?,
+        Some(Command::Leftovers { clean: _ }) => {
+            for line in leftovers::clean(&config)? {
+                println!("{line}");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,5 +8,7 @@ pub mod exec;
 pub mod fd;
 pub mod lock;
 pub mod process;
+pub mod ready;
 pub mod signal;
 pub mod spawn;
+pub mod uevent;

@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Name of the pin (and of the cgroup) of the self-test.
 pub const PROBE: &str = "probe";
 
+/// Folder in a BPF file system that an agent mounted.
+pub const MOUNTED_BY_AGENT: &str = "mounted_by_spurd";
+
 /// What went wrong with the fence.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -98,7 +101,7 @@ struct Inner {
 /// Opens the pinned fence, or loads it, and brings its device table up to date. From here on everything that is pinned by an
 /// earlier agent is in force with this one's table.
 pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, Error> {
-    spur_ebpf::mount_bpffs_if_needed(&config.bpffs)?;
+    mount(config)?;
     let pins = pins_of(config);
     let fence = match &config.fence_object {
         Some(object) => Fence::load_from_file(&pins, object)?,
@@ -119,6 +122,21 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, Error> {
         bits,
         last: Mutex::new((devices, table)),
     })))
+}
+
+/// Mounts a BPF file system if there is none, and leaves a mark in it, so that the last agent to leave takes it away.
+fn mount(config: &Config) -> Result<(), Error> {
+    let at = config.bpffs.to_string_lossy().into_owned();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let before = mounts.lines().any(|line| {
+        let mut fields = line.split(' ');
+        (fields.nth(1), fields.next()) == (Some(&*at), Some("bpf"))
+    });
+    spur_ebpf::mount_bpffs_if_needed(&config.bpffs)?;
+    if !before && let Err(error) = std::fs::create_dir(config.bpffs.join(MOUNTED_BY_AGENT)) {
+        tracing::warn!(bpffs = at, %error, "it will stay mounted");
+    }
+    Ok(())
 }
 
 /// Where the agent's pins are.
@@ -335,6 +353,13 @@ impl NodeFence {
             .flatten()
             .map(|file| (file.major, file.minor))
             .collect()
+    }
+
+    /// The numbers of all nodes that a holder of these GPUs may open.
+    pub fn nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
+        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = last.0.grant(gpus).unwrap_or_default();
+        files.iter().map(|file| (file.major, file.minor)).collect()
     }
 
     /// The path of a device, for people; empty if unknown.

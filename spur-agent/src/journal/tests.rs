@@ -125,3 +125,52 @@ fn the_file_stays_small() {
     journal.acked(number).unwrap();
     assert!(std::fs::metadata(dir.path().join("journal")).unwrap().len() < 1000);
 }
+
+#[test]
+fn started_tasks_are_counted_through_rewrites_and_acknowledgements() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = filled(dir.path());
+    let state = Step {
+        tasks: 3,
+        narrow: false,
+        ended: false,
+    };
+    journal
+        .step(JobId(1), StepKind::Numbered(0), state)
+        .unwrap();
+    journal
+        .step(JobId(1), StepKind::Numbered(1), state)
+        .unwrap();
+    journal
+        .step_undone(JobId(1), StepKind::Numbered(1))
+        .unwrap();
+    journal.acked(1).unwrap();
+    for _ in 0..2 {
+        let after = Journal::open(dir.path(), "boot-a").unwrap();
+        let job = &after.jobs()[&JobId(1)];
+        assert_eq!(job.canaries, 5);
+        assert_eq!(
+            job.steps.keys().copied().collect::<Vec<_>>(),
+            [StepKind::Numbered(0)]
+        );
+    }
+}
+
+#[test]
+fn a_report_of_an_older_placement_does_not_touch_a_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path(), "boot-a").unwrap();
+    journal.begin_job(&order(1, 9)).unwrap();
+    journal
+        .report(Report::Cleaned {
+            job: JobId(1),
+            generation: Generation(5),
+        })
+        .unwrap();
+    assert!(
+        Journal::open(dir.path(), "boot-a")
+            .unwrap()
+            .jobs()
+            .contains_key(&JobId(1))
+    );
+}

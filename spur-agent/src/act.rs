@@ -1,0 +1,270 @@
+//! Carrying out actions: the slow half, on threads of its own. Each function may be repeated after a crash.
+
+use crate::cgroup::limits::Limits;
+use crate::cgroup::{Cgroup, CgroupError};
+use crate::compose::{self, Place, Source};
+use crate::fence::node::{Holder, chain};
+use crate::launch::{self, LaunchError, Supervisor, step_dir, steps_dir};
+use crate::node::Node;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use spur_core::agent::order::{JobOrder, StepOrder};
+use spur_core::denial::DenialCount;
+use spur_core::id::{JobId, StepId, StepKind};
+use spur_core::node::FenceState;
+use spur_core::resources::IdSet;
+use spur_ebpf::JobFence;
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Why a job or step could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// For people.
+    pub why: String,
+    /// The node's fault rather than the job's.
+    pub node_fault: bool,
+}
+
+impl Failure {
+    fn node(error: &dyn std::error::Error) -> Self {
+        Self {
+            why: chain(error),
+            node_fault: true,
+        }
+    }
+}
+
+/// Sets a job up: cgroup, limits, fence, policy. When this returns, a process may be put below its cgroup; nothing is left behind
+/// when it fails.
+pub fn prepare(
+    node: &Node,
+    order: &JobOrder,
+    state: FenceState,
+) -> Result<Option<JobFence>, Failure> {
+    let here = order.here().ok_or_else(|| Failure {
+        why: "the order does not name this node".into(),
+        node_fault: true,
+    })?;
+    if !node.accepts(state) {
+        return Err(Failure {
+            why: "this node's fence is not proven, and its configuration requires one".into(),
+            node_fault: true,
+        });
+    }
+    let cgroup = node
+        .root
+        .create_job(order.job)
+        .map_err(|e| Failure::node(&e))?;
+    let host = compose::host_cpus(&here.share.cpus, &node.machine.host_cpus);
+    let limits = Limits {
+        memory: (here.share.memory_mib > 0).then(|| here.share.memory_mib.saturating_mul(1 << 20)),
+        pids: None,
+        cpus: host.iter().copied().collect::<IdSet>().to_string(),
+        cpu_count: here.share.cpus.len(),
+    };
+    for missing in limits.apply(&cgroup) {
+        tracing::debug!(job = %order.job, limit = missing.limit, why = missing.why, "limit not enforced");
+    }
+    match (&node.fence, node.canary_for(state)) {
+        (Some(fence), Some(_)) => {
+            let holder = holder(order, None, here.share.gpus.clone());
+            fence
+                .attach(cgroup.path(), &holder)
+                .map(Some)
+                .map_err(|error| {
+                    undo(node, order.job, cgroup);
+                    Failure::node(&error)
+                })
+        }
+        (_, _) => Ok(None),
+    }
+}
+
+/// Takes away what a failed set-up left.
+fn undo(node: &Node, job: JobId, cgroup: Cgroup) {
+    if let Err(error) = cgroup.remove() {
+        tracing::warn!(%job, %error, "cannot remove the cgroup of a failed set-up");
+    }
+    if let Some(Err(error)) = node.fence.as_ref().map(|fence| fence.detach(job)) {
+        tracing::warn!(%job, error = chain(&error), "cannot unpin the fence of a failed set-up");
+    }
+}
+
+/// Who holds a fence.
+pub fn holder(order: &JobOrder, step: Option<StepKind>, gpus: IdSet) -> Holder {
+    Holder {
+        job: order.job,
+        step,
+        generation: order.generation,
+        gpus,
+    }
+}
+
+/// Whether a step gets a narrower fence than its job.
+pub fn is_narrow(order: &JobOrder, step: &StepOrder) -> bool {
+    order
+        .here()
+        .is_some_and(|here| step.share.gpus != here.share.gpus)
+}
+
+/// Starts a step's supervisor in the job's fenced cgroup. `client` comes with [`Source::Client`].
+pub fn start(
+    node: &Node,
+    (order, step): (&JobOrder, &StepOrder),
+    source: Source<'_>,
+    client: Option<OwnedFd>,
+    state: FenceState,
+) -> Result<Supervisor, Failure> {
+    let job = node.root.job(order.job).map_err(|e| Failure::node(&e))?;
+    let job = job.ok_or_else(|| Failure {
+        why: format!("the cgroup of job {} is gone", order.job),
+        node_fault: true,
+    })?;
+    let cgroup = job.step(step.step).map_err(|e| Failure::node(&e))?;
+    let canary = node.canary_for(state);
+    if let (true, Some(fence), Some(_)) = (is_narrow(order, step), &node.fence, &canary) {
+        let narrow = step.share.gpus.iter().filter(|gpu| {
+            order
+                .here()
+                .is_some_and(|here| here.share.gpus.contains(*gpu))
+        });
+        let holder = holder(order, Some(step.step), narrow.collect());
+        fence
+            .attach(cgroup.path(), &holder)
+            .map_err(|e| Failure::node(&e))?;
+    }
+    let place = Place {
+        node: node.config.node.as_str(),
+        cgroup: cgroup.path().to_owned(),
+        canary,
+        gpus: &node.machine.inventory.gpus,
+        host_cpus: &node.machine.host_cpus,
+        kill_wait: node.config.kill_wait,
+    };
+    let spec = compose::step(order, step, source, &place);
+    let dir = step_dir(
+        &node.config.state_dir,
+        StepId {
+            job: order.job,
+            step: step.step,
+        },
+    );
+    node.launcher
+        .start(&spec, &dir, client)
+        .map_err(|error| match error {
+            LaunchError::Invalid { .. } => Failure {
+                why: error.to_string(),
+                node_fault: false,
+            },
+            LaunchError::Io { .. } | LaunchError::Damaged { .. } => Failure::node(&error),
+        })
+}
+
+/// How long one round of ending waits for the last process before it looks for what holds on.
+const ROUND: Duration = Duration::from_secs(2);
+
+/// What is left of a job that is being ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing: no process, no open device.
+    Nothing,
+    /// Something that does not die, in words.
+    Something(String),
+}
+
+/// One round of ending a job: kills everything in its cgroup, waits a little for the kernel to say that it is empty, and looks for
+/// open descriptors of its real devices anywhere on the host.
+pub fn end(node: &Node, job: JobId, gpus: &IdSet) -> Result<Left, CgroupError> {
+    if let Some(cgroup) = node.root.job(job)? {
+        cgroup.kill()?;
+        if !cgroup.wait_empty(ROUND)? {
+            let pids = cgroup.procs()?;
+            return Ok(Left::Something(format!(
+                "processes {pids:?} of job {job} do not die"
+            )));
+        }
+    }
+    let nodes = node
+        .fence
+        .as_ref()
+        .map(|fence| fence.real_nodes(gpus))
+        .unwrap_or_default();
+    let holders = holders(&nodes);
+    if holders.is_empty() {
+        return Ok(Left::Nothing);
+    }
+    Ok(Left::Something(format!(
+        "processes {holders:?} outside job {job} hold its devices open"
+    )))
+}
+
+/// Processes that have one of these device nodes open. Ours are left out: the agent opens none.
+fn holders(nodes: &BTreeSet<(u32, u32)>) -> Vec<u32> {
+    if nodes.is_empty() {
+        return Vec::new();
+    }
+    let pids = std::fs::read_dir("/proc").into_iter().flatten();
+    let pids = pids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| holds(*pid, nodes)).collect()
+}
+
+fn holds(pid: u32, nodes: &BTreeSet<(u32, u32)>) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    open.filter_map(Result::ok).any(|entry| {
+        // Sockets and pipes are passed over by the link's text; of files, what is known is asked, so that no file server is waited for.
+        let file = std::fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute());
+        let flags = AtFlags::STATX_DONT_SYNC;
+        file && statx(CWD, entry.path(), flags, StatxFlags::BASIC_STATS)
+            .is_ok_and(|stat| nodes.contains(&(stat.stx_rdev_major, stat.stx_rdev_minor)))
+    })
+}
+
+/// Removes all that is left of an ended job: cgroup, fence, step folders. Gives its refusals. The cgroup goes first, so that it is
+/// fenced for as long as it exists.
+pub fn clean(
+    node: &Node,
+    job: JobId,
+    fence: Option<&JobFence>,
+) -> Result<spur_ebpf::Counters, Failure> {
+    let counters = fence.map(crate::fence::node::counters).unwrap_or_default();
+    if let Some(cgroup) = node.root.job(job).map_err(|e| Failure::node(&e))? {
+        cgroup.remove().map_err(|e| Failure::node(&e))?;
+    }
+    if let Some(fence) = &node.fence {
+        fence.detach(job).map_err(|e| Failure::node(&e))?;
+    }
+    for dir in step_dirs(node, job) {
+        launch::remove_dir(&dir).map_err(|e| Failure::node(&e))?;
+    }
+    Ok(counters)
+}
+
+/// The folders of a job's steps.
+fn step_dirs(node: &Node, job: JobId) -> Vec<std::path::PathBuf> {
+    let prefix = format!("{job}.");
+    let entries = std::fs::read_dir(steps_dir(&node.config.state_dir))
+        .into_iter()
+        .flatten();
+    let entries = entries.filter_map(Result::ok);
+    entries
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(&prefix))
+        })
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// A job's refusals as users count them: the opens of the canary, one for each task, are ours.
+pub fn denials(counters: spur_ebpf::Counters, canaries: u64, narrower: u64) -> DenialCount {
+    let total = counters.denied.saturating_sub(canaries) + narrower;
+    DenialCount {
+        total,
+        suppressed: (counters.suppressed + counters.lost).min(total),
+    }
+}

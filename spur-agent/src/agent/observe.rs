@@ -1,0 +1,211 @@
+//! What an agent finds when it starts: its journal, cgroups, pins, and the supervisors that lived on without it.
+
+use super::{Agent, Error};
+use crate::act;
+use crate::cgroup::{Cgroup, CgroupError};
+use crate::fence::node::chain;
+use crate::journal::{self, Phase};
+use crate::launch::{self, Supervisor, exit_record, steps_dir};
+use spur_core::agent::order::JobOrder;
+use spur_core::agent::reconcile::{JobPhase, StepPhase};
+use spur_core::id::{JobId, StepKind};
+use spur_core::resources::IdSet;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Agent {
+    /// Takes over everything that is still here, and removes what belongs to nobody.
+    pub(super) fn observe(&mut self) -> Result<(), Error> {
+        for (job, generation) in self.journal.lost().to_vec() {
+            tracing::warn!(%job, %generation, "the machine was started anew; nothing of this job is left");
+        }
+        let known: Vec<(JobId, journal::Job)> = self
+            .journal
+            .jobs()
+            .iter()
+            .map(|(job, entry)| (*job, entry.clone()))
+            .collect();
+        for (job, entry) in known {
+            match entry.phase {
+                // Nothing ran yet: the controller orders it again.
+                Phase::Preparing => self.drop_unfinished(job),
+                Phase::Ready | Phase::Ending => self.take_over(job, &entry),
+            }
+        }
+        self.remove_strangers()?;
+        self.collect_pins();
+        Ok(())
+    }
+
+    /// Removes what an interrupted set-up left.
+    fn drop_unfinished(&mut self, job: JobId) {
+        let outcome = act::end(&self.node, job, &IdSet::new()).map_err(|e| e.to_string());
+        let outcome =
+            outcome.and_then(|_| act::clean(&self.node, job, None).map_err(|failure| failure.why));
+        match outcome {
+            Ok(_) => self.journalled(|journal| journal.forget(job)),
+            Err(why) => tracing::error!(%job, why, "an unfinished set-up cannot be removed"),
+        }
+    }
+
+    fn take_over(&mut self, job: JobId, entry: &journal::Job) {
+        let generation = entry.order.generation;
+        let phase = if entry.phase == Phase::Ready {
+            JobPhase::Ready
+        } else {
+            JobPhase::Ending
+        };
+        self.desired.remember(job, generation);
+        self.observed.jobs.insert(job, (generation, phase));
+        self.observed
+            .shares
+            .extend(entry.order.here().map(|here| (job, here.share.clone())));
+        match self.node.root.job(job) {
+            Ok(Some(cgroup)) => self.adopt_fences(&entry.order, &cgroup, entry),
+            Ok(None) => tracing::warn!(%job, "its cgroup is gone; it is ended"),
+            Err(error) => tracing::error!(%job, %error, "its cgroup cannot be opened"),
+        }
+        for (step, state) in &entry.steps {
+            self.take_over_step(job, *step, *state);
+        }
+        tracing::info!(%job, %generation, steps = entry.steps.len(), "taken over");
+        if phase == JobPhase::Ending {
+            self.kill(job);
+        }
+    }
+
+    /// The fence of a job and of its narrowed steps. It held while no agent lived; if somebody took it away it is put up again, and
+    /// the job ended: what it opened meanwhile nobody knows.
+    fn adopt_fences(&mut self, order: &Arc<JobOrder>, cgroup: &Cgroup, entry: &journal::Job) {
+        let job = order.job;
+        let (Some(fence), Some(_), Some(here)) = (
+            self.node.fence.clone(),
+            self.node.canary_for(self.condition.state),
+            order.here(),
+        ) else {
+            return;
+        };
+        let mut intact = true;
+        match fence.adopt(
+            cgroup.path(),
+            &act::holder(order, None, here.share.gpus.clone()),
+        ) {
+            Ok((own, was_gone)) => {
+                intact &= !was_gone;
+                self.fences.insert(job, own);
+            }
+            Err(error) => {
+                tracing::error!(%job, error = chain(&error), "its fence cannot be taken over");
+                intact = false;
+            }
+        }
+        for step in entry
+            .steps
+            .iter()
+            .filter(|(_, state)| state.narrow && !state.ended)
+            .map(|(step, _)| *step)
+        {
+            let pin = act::holder(order, Some(step), IdSet::new()).pin();
+            let path = cgroup.step_path(step);
+            if path.exists() && fence.verify(&pin, &path).is_err() {
+                tracing::error!(%job, %step, "the narrower fence of this step is gone");
+                intact = false;
+            }
+        }
+        if !intact {
+            tracing::error!(%job, "its fence was taken away while no agent ran: the job is killed");
+            if let Err(error) = cgroup.kill() {
+                tracing::error!(%job, %error, "and cannot be");
+            }
+        }
+    }
+
+    fn take_over_step(&mut self, job: JobId, step: StepKind, state: journal::Step) {
+        let key = (job, step);
+        if state.ended {
+            self.observed.steps.insert(key, StepPhase::Ended);
+            return;
+        }
+        let dir = self.step_dir(key);
+        self.observed.steps.insert(key, StepPhase::Running);
+        match Supervisor::adopt(&dir) {
+            Ok(Some(supervisor)) => self.watch(key, supervisor),
+            Ok(None) if !dir.exists() => {
+                // It was written down and never begun: the controller's order is followed anew.
+                self.observed.steps.remove(&key);
+                self.journalled(|journal| journal.step_undone(job, step));
+            }
+            Ok(None) => self.step_over(key),
+            Err(error) => {
+                tracing::error!(%job, %step, %error, "its supervisor cannot be looked for");
+                self.step_over(key);
+            }
+        }
+    }
+
+    /// Cgroups and step folders of jobs that the journal does not know.
+    fn remove_strangers(&mut self) -> Result<(), CgroupError> {
+        let strangers: BTreeSet<JobId> = self
+            .node
+            .root
+            .jobs()?
+            .into_iter()
+            .filter(|job| !self.observed.jobs.contains_key(job))
+            .collect();
+        for job in strangers {
+            tracing::warn!(%job, "a job that nobody knows is killed");
+            self.drop_unfinished(job);
+        }
+        let entries = std::fs::read_dir(steps_dir(&self.node.config.state_dir))
+            .into_iter()
+            .flatten();
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let job = name
+                .split('.')
+                .next()
+                .and_then(|job| job.parse().ok())
+                .map(JobId);
+            if job.is_none_or(|job| !self.observed.jobs.contains_key(&job)) {
+                remove_step_dir(&entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Pins of jobs that are not here.
+    fn collect_pins(&self) {
+        let Some(fence) = &self.node.fence else {
+            return;
+        };
+        let mut wanted = BTreeSet::new();
+        for (job, entry) in self.journal.jobs() {
+            wanted.insert(act::holder(&entry.order, None, IdSet::new()).pin());
+            let steps = entry.steps.keys();
+            wanted.extend(
+                steps.map(|step| act::holder(&entry.order, Some(*step), IdSet::new()).pin()),
+            );
+            debug_assert_eq!(*job, entry.order.job);
+        }
+        match fence.collect_garbage(&wanted) {
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => tracing::info!(?removed, "pins that nobody needs are removed"),
+            Err(error) => tracing::error!(error = chain(&error), "old pins cannot be removed"),
+        }
+    }
+}
+
+/// Removes a step's folder that belongs to nobody, its supervisor first told to end.
+fn remove_step_dir(dir: &Path) {
+    if let Ok(Some(supervisor)) = Supervisor::adopt(dir)
+        && let Err(error) = supervisor.signal(9)
+    {
+        tracing::debug!(dir = %dir.display(), %error, "a stray supervisor takes no order");
+    }
+    if matches!(exit_record(dir), Ok(Some(_)) | Ok(None))
+        && let Err(error) = launch::remove_dir(dir)
+    {
+        tracing::warn!(dir = %dir.display(), %error, "a stray step's folder cannot be removed");
+    }
+}

@@ -1,0 +1,285 @@
+//! What the controller is told: reports, until it has them; refusals, the fence's condition, signs of life.
+
+use super::{Agent, Input, StepKey};
+use crate::act;
+use crate::discover::{memory, tree::Tree};
+use crate::journal::{self, Journal};
+use crate::node::Condition;
+use spur_core::agent::order::{FromAgent, Report};
+use spur_core::denial::{Denial, DenialCount};
+use spur_core::event::NodeHello;
+use spur_core::id::{JobId, StepKind};
+use spur_core::node::FenceState;
+use spur_ebpf::Counters;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+impl Agent {
+    pub(super) fn link_up(&mut self, link: mpsc::Sender<FromAgent>) {
+        self.link = Some(link);
+        self.sent = 0;
+        let hello = self.hello();
+        let token = String::from_utf8_lossy(&self.token).into_owned();
+        self.send(FromAgent::Hello { token, hello });
+        self.send_reports();
+    }
+
+    fn hello(&self) -> NodeHello {
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        NodeHello {
+            name: self.node.config.node.clone(),
+            inventory: self.node.machine.inventory.clone(),
+            boot_id: self.node.boot_id.clone(),
+            boot_time: self.node.boot_time,
+            agent_start: self.node.started,
+            fence: self.condition.state,
+            fence_note: self.note(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            os: format!(
+                "{} {} {}",
+                text(uname.sysname()),
+                text(uname.release()),
+                text(uname.version())
+            ),
+            hostname: text(uname.nodename()),
+            address: self.node.config.address(),
+            jobs: self
+                .observed
+                .jobs
+                .iter()
+                .map(|(job, (generation, _))| (*job, *generation))
+                .collect(),
+        }
+    }
+
+    /// Everything that people should know of this node's condition.
+    fn note(&self) -> String {
+        let fence = (!self.condition.note.is_empty()).then(|| self.condition.note.clone());
+        let limits = Some(self.node.unenforced()).filter(|text| !text.is_empty());
+        let stuck = self.stuck.values().cloned();
+        let gone = self
+            .node
+            .fence
+            .as_ref()
+            .map(crate::fence::node::NodeFence::ungrantable)
+            .unwrap_or_default();
+        fence
+            .into_iter()
+            .chain(limits)
+            .chain(stuck)
+            .chain(gone.into_iter().map(|(_, why)| why))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// Hands a message to the link. One that does not take it is behind by its whole queue: it is given up, and everything that
+    /// must not be lost is said again over the next one.
+    pub(super) fn send(&mut self, message: FromAgent) -> bool {
+        let sent = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.try_send(message).is_ok());
+        if !sent {
+            self.link = None;
+        }
+        sent
+    }
+
+    /// Journals a report and sends it. One that cannot be journalled is tried again with every beat.
+    pub(super) fn report(&mut self, report: Report) {
+        tracing::debug!(?report, "report");
+        self.unwritten.push_back(report);
+        self.write_reports();
+    }
+
+    fn write_reports(&mut self) {
+        while let Some(report) = self.unwritten.pop_front() {
+            if let Err(error) = self.journal.report(report.clone()) {
+                tracing::error!(%error, waiting = self.unwritten.len() + 1, "a report cannot be written; it is tried again");
+                self.unwritten.push_front(report);
+                break;
+            }
+        }
+        self.send_reports();
+    }
+
+    /// Sends reports that this link has not carried, as far as it takes them.
+    fn send_reports(&mut self) {
+        let next: Vec<(u64, Report)> = self
+            .journal
+            .reports()
+            .range(self.sent + 1..)
+            .map(|(number, report)| (*number, report.clone()))
+            .collect();
+        for (number, report) in next {
+            // Leaves room for what is said once; the rest follows with acknowledgements.
+            if self.link.as_ref().is_none_or(|link| link.capacity() < 16)
+                || !self.send(FromAgent::Report { number, report })
+            {
+                return;
+            }
+            self.sent = number;
+        }
+    }
+
+    pub(super) fn acked(&mut self, number: u64) {
+        let ended: Vec<StepKey> = self
+            .journal
+            .reports()
+            .range(..=number)
+            .filter_map(|(_, report)| match report {
+                Report::StepEnded { job, step, .. } => Some((*job, *step)),
+                Report::LaunchFailed { .. } | Report::Cleaned { .. } => None,
+            })
+            .collect();
+        self.journalled(|journal| journal.acked(number));
+        for key in ended.into_iter().filter(|key| key.1 != StepKind::Batch) {
+            self.observed.steps.remove(&key);
+        }
+        self.send_reports();
+    }
+
+    /// Does something with the journal whose failure is noted only: a restarted agent would find out for itself.
+    pub(super) fn journalled(
+        &mut self,
+        what: impl FnOnce(&mut Journal) -> Result<(), journal::Error>,
+    ) {
+        if let Err(error) = what(&mut self.journal) {
+            tracing::error!(%error, "the journal is behind");
+        }
+    }
+
+    pub(super) fn beat(&mut self) {
+        self.write_reports();
+        let tree = Tree::new(std::path::Path::new("/"));
+        let load = tree
+            .read("proc/loadavg")
+            .ok()
+            .and_then(|text| hundredths(text.split(' ').next()?));
+        let free_mib = memory::free_mib(&tree);
+        if self.link.is_some() {
+            self.send(FromAgent::Heartbeat {
+                load_x100: load.unwrap_or(0),
+                free_mib,
+            });
+        }
+    }
+
+    pub(super) fn set_condition(&mut self, condition: Condition) {
+        if self.condition != condition {
+            tracing::warn!(state = ?condition.state, note = condition.note, "the fence's condition changed");
+            self.condition = condition;
+            self.send_condition();
+        }
+    }
+
+    pub(super) fn send_condition(&mut self) {
+        let (state, note) = (self.condition.state, self.note());
+        if self.link.is_some() {
+            self.send(FromAgent::Fence { state, note });
+        }
+    }
+
+    /// Something went wrong that could be the fence: it is proven again, off the loop.
+    pub(super) fn prove_again(&mut self) {
+        if self.condition.state != FenceState::Unfenced {
+            let node = Arc::clone(&self.node);
+            self.off_loop(move || Input::Proven(node.prove()));
+        }
+    }
+
+    pub(super) fn devices_changed(&mut self) {
+        let Some(fence) = self.node.fence.clone() else {
+            return;
+        };
+        if let Err(error) = fence.refresh() {
+            tracing::error!(%error, "the device table cannot be brought up to date");
+        }
+        self.send_condition();
+    }
+
+    /// Sends what the audit gathered: single events, newest last, and the totals of their jobs.
+    pub(super) fn send_refusals(&mut self) {
+        let events = self.refusals.take();
+        if events.is_empty() {
+            return;
+        }
+        let mut jobs = BTreeSet::new();
+        let mut shown: Vec<Denial> = Vec::new();
+        for event in events {
+            let job = JobId(u32::try_from(event.job).unwrap_or(0));
+            let number = (event.device.major, event.device.minor);
+            jobs.insert(job);
+            if event.step != 0 {
+                // A narrower fence and the job's both refuse what the job does not hold; the job's report is enough.
+                if !self.job_holds(job, number) {
+                    continue;
+                }
+                *self.narrower.entry(job).or_default() += 1;
+            }
+            let device = self
+                .node
+                .fence
+                .as_ref()
+                .map(|fence| fence.path_of(number.0, number.1))
+                .unwrap_or_default();
+            shown.push(crate::audit::denial(&event, &self.node.config.node, device));
+        }
+        let counts = jobs
+            .into_iter()
+            .filter_map(|job| Some((job, self.count(job, None)?)))
+            .collect();
+        if self.link.is_some() {
+            self.send(FromAgent::Denials {
+                counts,
+                events: shown,
+            });
+        }
+    }
+
+    fn job_holds(&self, job: JobId, number: (u32, u32)) -> bool {
+        let gpus = self.observed.shares.get(&job).map(|share| &share.gpus);
+        let nodes = gpus
+            .zip(self.node.fence.as_ref())
+            .map(|(gpus, fence)| fence.nodes(gpus));
+        nodes.is_some_and(|nodes| nodes.contains(&number))
+    }
+
+    /// A job's refusals, from the fence's own counters (or those given).
+    fn count(&self, job: JobId, counters: Option<Counters>) -> Option<DenialCount> {
+        let counters =
+            counters.or_else(|| Some(crate::fence::node::counters(self.fences.get(&job)?)))?;
+        let canaries = self
+            .journal
+            .jobs()
+            .get(&job)
+            .map_or(0, |entry| entry.canaries);
+        let narrower = self.narrower.get(&job).copied().unwrap_or(0);
+        Some(act::denials(counters, canaries, narrower))
+    }
+
+    /// The last word on an ended job's refusals, if there were any.
+    pub(super) fn send_final_count(&mut self, job: JobId, counters: Counters) {
+        let count = self
+            .count(job, Some(counters))
+            .filter(|count| count.total > 0);
+        if let (Some(count), true) = (count, self.link.is_some()) {
+            self.send(FromAgent::Denials {
+                counts: vec![(job, count)],
+                events: Vec::new(),
+            });
+        }
+    }
+}
+
+/// `0.42` as 42.
+fn hundredths(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.')?;
+    whole
+        .parse::<u32>()
+        .ok()?
+        .checked_mul(100)?
+        .checked_add(part.get(..2)?.parse().ok()?)
+}

@@ -1,0 +1,325 @@
+//! A step's life on this node: expected or launched, watched, reported.
+
+use super::{Agent, EARLY_MAX, EARLY_PATIENCE, Input, Running, StepKey};
+use crate::act::{self, Failure};
+use crate::clients::Visitor;
+use crate::compose::Source;
+use crate::journal::Step;
+use crate::launch::{self, ExitRecord, Supervisor, step_dir};
+use spur_core::agent::order::{JobOrder, Report, StepOrder};
+use spur_core::agent::reconcile::{JobPhase, StepPhase};
+use spur_core::id::{Generation, JobId, StepId, StepKind};
+use spur_core::job::state::ExitStatus;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// SIGKILL, by which a step without an exit record ended.
+const KILLED: u8 = 9;
+
+/// Keys of all of a job's steps.
+pub(super) fn of_job(job: JobId) -> RangeInclusive<StepKey> {
+    (job, StepKind::Batch)..=(job, StepKind::Numbered(u32::MAX))
+}
+
+impl Agent {
+    /// Starts a batch step.
+    pub(super) fn launch(&mut self, step: &Arc<StepOrder>) {
+        let Some(order) = self.order_of(step) else {
+            return;
+        };
+        if self.note_start(&order, step) {
+            let (node, state, step) = (
+                Arc::clone(&self.node),
+                self.condition.state,
+                Arc::clone(step),
+            );
+            self.off_loop(move || {
+                let outcome = match &step.batch {
+                    Some(batch) => {
+                        act::start(&node, (&order, &step), Source::Batch(batch), None, state)
+                    }
+                    None => Err(Failure {
+                        why: "the batch step has no script".into(),
+                        node_fault: true,
+                    }),
+                };
+                Input::Started {
+                    key: (step.job, step.step),
+                    outcome,
+                }
+            });
+        }
+    }
+
+    /// Lets the client of a numbered step in, when it comes or if it is here already.
+    pub(super) fn expect(&mut self, step: &Arc<StepOrder>) {
+        let key = (step.job, step.step);
+        self.observed.steps.insert(key, StepPhase::Waiting);
+        if let Some(visitor) = self.early.remove(&key) {
+            self.visitor(visitor);
+        }
+    }
+
+    /// A client came.
+    pub(super) fn visitor(&mut self, visitor: Visitor) {
+        let key = (visitor.ticket.step.job, visitor.ticket.step.step);
+        match self.observed.steps.get(&key) {
+            Some(StepPhase::Waiting) => {}
+            Some(StepPhase::Running | StepPhase::Ended) => {
+                return visitor.refuse("step has been started already");
+            }
+            None if self.early.len() >= EARLY_MAX => {
+                return visitor.refuse("too many clients wait for their steps; try again");
+            }
+            None => {
+                self.later(EARLY_PATIENCE, Input::VisitorLate(key));
+                if let Some(older) = self.early.insert(key, visitor) {
+                    older.refuse("another client came for this step");
+                }
+                return;
+            }
+        }
+        let Some(step) = self.desired.steps.get(&key).cloned() else {
+            return visitor.refuse("step is not wanted any more");
+        };
+        if step.generation != visitor.ticket.generation {
+            return visitor.refuse("ticket is for another placement of the job");
+        }
+        let Some(order) = self.order_of(&step) else {
+            return visitor.refuse("job is not here");
+        };
+        if !self.note_start(&order, &step) {
+            return visitor.refuse("node cannot write its journal");
+        }
+        let (node, state) = (Arc::clone(&self.node), self.condition.state);
+        self.off_loop(move || {
+            let outcome = visitor.start(|open, client| {
+                act::start(
+                    &node,
+                    (&order, &step),
+                    Source::Client(open),
+                    Some(client),
+                    state,
+                )
+            });
+            Input::Started { key, outcome }
+        });
+    }
+
+    pub(super) fn visitor_late(&mut self, key: StepKey) {
+        if let Some(visitor) = self.early.remove(&key) {
+            visitor.refuse("the controller has not ordered this step");
+        }
+    }
+
+    fn order_of(&self, step: &StepOrder) -> Option<Arc<JobOrder>> {
+        let order = self.desired.jobs.get(&step.job)?;
+        (order.generation == step.generation).then(|| Arc::clone(order))
+    }
+
+    /// Writes down that a supervisor is about to be started; `false` if that cannot be written.
+    fn note_start(&mut self, order: &JobOrder, step: &StepOrder) -> bool {
+        let key = (step.job, step.step);
+        let tasks = u32::try_from(step.task_ids.len()).unwrap_or(u32::MAX);
+        let state = Step {
+            tasks,
+            narrow: act::is_narrow(order, step),
+            ended: false,
+        };
+        if let Err(error) = self.journal.step(step.job, step.step, state) {
+            tracing::error!(job = %step.job, step = %step.step, %error, "the step cannot be started");
+            self.observed.steps.insert(key, StepPhase::Ended);
+            let why = format!("this node cannot write its journal: {error}");
+            self.report_failed_start(
+                key,
+                step.generation,
+                Failure {
+                    why,
+                    node_fault: true,
+                },
+            );
+            return false;
+        }
+        self.observed.steps.insert(key, StepPhase::Running);
+        self.starting.insert(key);
+        true
+    }
+
+    pub(super) fn started(&mut self, key: StepKey, outcome: Result<Supervisor, Failure>) {
+        self.starting.remove(&key);
+        let phase = self.observed.jobs.get(&key.0).copied();
+        match outcome {
+            Ok(supervisor) => {
+                self.watch(key, supervisor);
+                if matches!(phase, Some((_, JobPhase::Ending))) {
+                    self.kill(key.0);
+                }
+            }
+            Err(failure) => {
+                tracing::error!(job = %key.0, step = %key.1, why = failure.why, "the step cannot be started");
+                let generation = phase.map_or(Generation(0), |(generation, _)| generation);
+                self.observed.steps.insert(key, StepPhase::Ended);
+                self.report_failed_start(key, generation, failure);
+                self.end_job_if_last(key.0);
+            }
+        }
+    }
+
+    /// A step that never ran: the whole job failed to launch if that is the node's fault or the step is all there is of it.
+    fn report_failed_start(
+        &mut self,
+        (job, step): StepKey,
+        generation: Generation,
+        failure: Failure,
+    ) {
+        let Failure { why, node_fault } = failure;
+        if node_fault || step == StepKind::Batch {
+            self.report(Report::LaunchFailed {
+                job,
+                generation,
+                why,
+                node_fault,
+            });
+        } else {
+            let exit = ExitStatus { code: 1, signal: 0 };
+            self.report(Report::StepEnded {
+                job,
+                step,
+                generation,
+                exit,
+                oom: false,
+            });
+        }
+        self.desired.step_ended(job, step);
+        if node_fault {
+            self.prove_again();
+        }
+    }
+
+    /// Watches a supervisor for its end.
+    pub(super) fn watch(&mut self, key: StepKey, supervisor: Supervisor) {
+        let supervisor = Arc::new(supervisor);
+        self.running.insert(
+            key,
+            Running {
+                supervisor: Arc::clone(&supervisor),
+            },
+        );
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            if let Err(error) = crate::sys::ready::readable(supervisor.pidfd()).await {
+                tracing::error!(job = %key.0, step = %key.1, %error, "cannot watch a supervisor");
+            }
+            drop(inputs.send(Input::SupervisorEnded(key)).await);
+        });
+    }
+
+    pub(super) fn supervisor_ended(&mut self, key: StepKey) {
+        let Some(Running { supervisor }) = self.running.remove(&key) else {
+            return;
+        };
+        if let Err(error) = supervisor.reap() {
+            tracing::warn!(job = %key.0, step = %key.1, %error, "cannot reap a supervisor");
+        }
+        self.step_over(key);
+        self.end_job_if_last(key.0);
+    }
+
+    /// A step without a supervisor: whatever of it lives is killed, and its end is reported from the exit record.
+    pub(super) fn step_over(&mut self, key: StepKey) {
+        let (job, step) = key;
+        self.kill_step(key);
+        let Some((generation, _)) = self.observed.jobs.get(&job).copied() else {
+            return;
+        };
+        self.observed.steps.insert(key, StepPhase::Ended);
+        let record = match launch::exit_record(&self.step_dir(key)) {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::error!(%job, %step, %error, "the step's exit record is lost");
+                None
+            }
+        };
+        match record {
+            Some(ExitRecord {
+                failure: Some(why),
+                node_fault,
+                ..
+            }) => {
+                tracing::error!(%job, %step, why, "the step could not be run");
+                self.report_failed_start(key, generation, Failure { why, node_fault });
+            }
+            record => {
+                let ExitRecord { exit, oom, .. } = record.unwrap_or_else(|| {
+                    tracing::error!(%job, %step, "the step's supervisor was killed");
+                    ExitRecord {
+                        exit: ExitStatus {
+                            code: 0,
+                            signal: KILLED,
+                        },
+                        ..ExitRecord::default()
+                    }
+                });
+                self.report(Report::StepEnded {
+                    job,
+                    step,
+                    generation,
+                    exit,
+                    oom,
+                });
+                self.desired.step_ended(job, step);
+            }
+        }
+    }
+
+    /// An ending job whose last supervisor ended needs no more grace.
+    fn end_job_if_last(&mut self, job: JobId) {
+        let ending = matches!(self.observed.jobs.get(&job), Some((_, JobPhase::Ending)));
+        let more = self.running.range(of_job(job)).next().is_some()
+            || self.starting.range(of_job(job)).next().is_some();
+        if ending && !more && !self.busy.contains(&job) {
+            self.begin_round(job, 0);
+        }
+    }
+
+    /// Kills what is in a step's cgroup.
+    fn kill_step(&self, (job, step): StepKey) {
+        let cgroup = self
+            .node
+            .root
+            .job(job)
+            .map(|job| job.map(|job| job.step_path(step)));
+        let cgroup = cgroup.and_then(|path| path.map(crate::cgroup::Cgroup::open).transpose());
+        let killed =
+            cgroup.and_then(|cgroup| cgroup.flatten().map(|cgroup| cgroup.kill()).transpose());
+        if let Err(error) = killed {
+            tracing::warn!(%job, %step, %error, "cannot kill a step");
+        }
+    }
+
+    /// A signal from the controller.
+    pub(super) fn signal(&mut self, job: JobId, step: Option<StepKind>, signal: u8) {
+        let chosen = |key: &StepKey| step.map_or(key.1 != StepKind::Batch, |step| step == key.1);
+        let keys: Vec<StepKey> = self
+            .running
+            .range(of_job(job))
+            .map(|(key, _)| *key)
+            .filter(chosen)
+            .collect();
+        for key in keys {
+            if signal == KILLED {
+                self.kill_step(key);
+            } else if let Some(Running { supervisor }) = self.running.get(&key)
+                && let Err(error) = supervisor.signal(signal)
+            {
+                tracing::warn!(%job, step = %key.1, signal, %error, "a step's supervisor takes no signal");
+            }
+        }
+    }
+
+    /// The folder of a step.
+    pub(super) fn step_dir(&self, (job, step): StepKey) -> PathBuf {
+        step_dir(&self.node.config.state_dir, StepId { job, step })
+    }
+}

@@ -1,0 +1,138 @@
+//! `spurd doctor`: what this node has, what is fenced, and whether the fence holds, for people. Changes nothing that lasts.
+
+use spur_agent::cgroup::{Root, limits};
+use spur_agent::config::{Config, Require};
+use spur_agent::discover::{self, tree::Tree};
+use spur_agent::fence::classes::Fenced;
+use spur_agent::fence::node::{NodeFence, chain, pins_of};
+use spur_agent::fence::{canary, node, probe, resolve};
+use spur_core::resources::{Gpu, GpuVendor};
+use std::process::ExitCode;
+
+/// Looks at everything and prints it. Fails when jobs could not be fenced here.
+pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    println!(
+        "node          {} of cluster {} ({})",
+        config.node,
+        config.cluster,
+        config.file.display()
+    );
+    let machine = discover::discover(config);
+    let inventory = &machine.inventory;
+    println!(
+        "cpus          {} ({} sockets x {} cores x {} threads)",
+        inventory.cpus, inventory.sockets, inventory.cores_per_socket, inventory.threads_per_core
+    );
+    println!("memory        {} MiB", inventory.memory_mib);
+    let tree = Tree::new(&config.root);
+    let devices = resolve::resolve(&tree, &machine, &config.declare, config.fence_infiniband);
+    for (gpu, own) in inventory.gpus.iter().zip(&devices.own) {
+        match own {
+            Ok(files) => println!("gpu {:<3}       {}", gpu.index, describe(gpu, files)),
+            Err(error) => println!("gpu {:<3}       CANNOT BE GRANTED: {error}", gpu.index),
+        }
+    }
+    for note in &machine.notes {
+        println!("note          {note}");
+    }
+    for fenced in &devices.fenced {
+        match fenced {
+            Fenced::Major(major) => println!("fenced        {major}:*"),
+            Fenced::Device(major, minor) => {
+                println!("fenced        {major}:{minor} (never granted)")
+            }
+        }
+    }
+    let root = Root::open(&config.cgroup.to_string_lossy())?;
+    println!("cgroup        {}", root.path().display());
+    for missing in limits::unenforced(root.path()) {
+        println!("not enforced  {}: {}", missing.limit, missing.why);
+    }
+    let proven = prove(config, &machine, &tree, &root);
+    match (&proven, config.require) {
+        (Ok(()), Require::Guard) => println!(
+            "verdict       NO JOBS: require = \"guard\", and this version has no LSM guard"
+        ),
+        (Ok(()), Require::Fence | Require::None) => println!("verdict       jobs are fenced"),
+        (Err(why), Require::None) => {
+            println!("verdict       jobs run UNFENCED, as require = \"none\" allows: {why}")
+        }
+        (Err(why), Require::Fence | Require::Guard) => println!("verdict       NO JOBS: {why}"),
+    }
+    let good = proven.is_ok() && config.require != Require::Guard;
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn describe(gpu: &Gpu, files: &[spur_core::resources::DeviceFile]) -> String {
+    let vendor = match gpu.vendor {
+        GpuVendor::Nvidia => "NVIDIA",
+        GpuVendor::Amd => "AMD",
+        GpuVendor::Drm => "DRM",
+        GpuVendor::Simulated => "simulated",
+    };
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| format!("{} ({}:{})", file.path, file.major, file.minor))
+        .collect();
+    let numa = gpu
+        .numa
+        .map(|numa| format!(" NUMA {numa}"))
+        .unwrap_or_default();
+    format!(
+        "{vendor} {} {} {} {} MiB{numa}: {}",
+        gpu.model,
+        gpu.uuid,
+        gpu.pci,
+        gpu.memory_mib,
+        files.join(", ")
+    )
+}
+
+/// Opens the fence, looks at every pinned link through other code, and lets a child of ours try the canary.
+fn prove(
+    config: &Config,
+    machine: &discover::Machine,
+    tree: &Tree,
+    root: &Root,
+) -> Result<(), String> {
+    let fence = node::open(config, machine).map_err(|e| chain(&e))?;
+    println!(
+        "program       id {} pinned below {}",
+        fence.program_id(),
+        pins_of(config).display()
+    );
+    let mut all_well = links(&fence, root);
+    let canary = canary::make(tree, &config.state_dir).map_err(|e| chain(&e))?;
+    println!(
+        "canary        {} reaches the device table outside the fence",
+        canary.display()
+    );
+    match probe::run(root, &fence, &canary) {
+        Ok(()) => println!("canary        refused inside the fence"),
+        Err(error) => all_well = Err(chain(&error)),
+    }
+    all_well
+}
+
+/// Every job's fence, read back by aya.
+fn links(fence: &NodeFence, root: &Root) -> Result<(), String> {
+    let mut outcome = Ok(());
+    for job in root.jobs().map_err(|e| chain(&e))? {
+        let pin = format!("job_{job}");
+        match fence.verify(&pin, &root.job_path(job)) {
+            Ok(proof) => println!(
+                "job {job:<9} fenced by link {} of program {}",
+                proof.link_id, proof.program_id
+            ),
+            Err(error) => {
+                println!("job {job:<9} NOT FENCED: {}", chain(&error));
+                outcome = Err(format!("job {job} is not fenced"));
+            }
+        }
+    }
+    outcome
+}
