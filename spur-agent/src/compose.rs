@@ -88,7 +88,6 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
             job: job.job,
             step: step.step,
         },
-        job_name: job.name.clone(),
         node: place.node.to_owned(),
         node_index: step.index,
         job_name: job.name.clone(),
