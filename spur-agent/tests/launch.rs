@@ -9,6 +9,7 @@
 
 mod launch {
     pub mod control;
+    pub mod fence;
     pub mod identity;
     pub mod streams;
     pub mod support;
