@@ -16,8 +16,13 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
     let mut args = std::env::args_os().skip(1);
-    let program: PathBuf = args.next().context("usage: launch_bench SPURD [ROUNDS]")?.into();
-    let rounds = args.next().map_or(Ok(200), |n| n.to_string_lossy().parse())?;
+    let program: PathBuf = args
+        .next()
+        .context("usage: launch_bench SPURD [ROUNDS]")?
+        .into();
+    let rounds = args
+        .next()
+        .map_or(Ok(200), |n| n.to_string_lossy().parse())?;
     let root = Root::open(&format!("spur-bench-{}", std::process::id()))?;
     let state = tempfile::tempdir()?;
     let measured = measure(&root, &program, state.path(), rounds);
@@ -27,7 +32,9 @@ fn main() -> Result<()> {
 
 fn measure(root: &Root, program: &Path, state: &Path, rounds: u32) -> Result<()> {
     let job = root.create_job(JobId(1))?;
-    let launcher = Launcher { program: program.to_owned() };
+    let launcher = Launcher {
+        program: program.to_owned(),
+    };
     let (mut started, mut whole, mut heard, mut bare) = (vec![], vec![], vec![], vec![]);
     for round in 0..rounds {
         let begin = Instant::now();
@@ -47,7 +54,10 @@ fn measure(root: &Root, program: &Path, state: &Path, rounds: u32) -> Result<()>
 }
 
 fn launch(job: &Cgroup, launcher: &Launcher, state: &Path, round: u32) -> Result<[Duration; 3]> {
-    let step = StepId { job: JobId(1), step: StepKind::Numbered(round) };
+    let step = StepId {
+        job: JobId(1),
+        step: StepKind::Numbered(round),
+    };
     let dir = step_dir(state, step);
     let (ours, theirs) = UnixStream::pair()?;
     let begin = Instant::now();
@@ -58,11 +68,17 @@ fn launch(job: &Cgroup, launcher: &Launcher, state: &Path, round: u32) -> Result
     std::io::copy(&mut &ours, &mut std::io::sink())?;
     let heard = begin.elapsed();
     while !supervisor.reap()? {
-        rustix::event::poll(&mut [PollFd::from_borrowed_fd(supervisor.pidfd(), PollFlags::IN)], None)?;
+        rustix::event::poll(
+            &mut [PollFd::from_borrowed_fd(supervisor.pidfd(), PollFlags::IN)],
+            None,
+        )?;
     }
     let whole = begin.elapsed();
     let record = exit_record(&dir)?.context("no exit record")?;
-    ensure!(record.failure.is_none() && record.exit.code == 0, "{record:?}");
+    ensure!(
+        record.failure.is_none() && record.exit.code == 0,
+        "{record:?}"
+    );
     remove_dir(&dir)?;
     cgroup.remove()?;
     Ok([started, heard, whole])
@@ -91,10 +107,21 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         umask: 0o022,
         rlimits: Vec::new(),
         work_dir: "/".into(),
-        stdio: Stdio { stdin: Input::Null, stdout: Output::Stream, stderr: Output::Stream },
+        stdio: Stdio {
+            stdin: Input::Null,
+            stdout: Output::Stream,
+            stderr: Output::Stream,
+        },
         script: None,
-        env: (0..60).map(|n| bytes(&format!("SLURM_VARIABLE_{n}=some value of usual length"))).collect(),
-        tasks: vec![TaskLaunch { id: 0, argv, env: Vec::new(), cpus: Vec::new() }],
+        env: (0..60)
+            .map(|n| bytes(&format!("SLURM_VARIABLE_{n}=some value of usual length")))
+            .collect(),
+        tasks: vec![TaskLaunch {
+            id: 0,
+            argv,
+            env: Vec::new(),
+            cpus: Vec::new(),
+        }],
         kill_on_bad_exit: false,
         kill_wait: 30,
         client_early: serde_bytes::ByteBuf::new(),
@@ -103,6 +130,10 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
 
 fn show(what: &str, times: &mut [Duration]) {
     times.sort_unstable();
-    let at = |percent: usize| times.get(times.len() * percent / 100).map_or(0, Duration::as_micros);
+    let at = |percent: usize| {
+        times
+            .get(times.len() * percent / 100)
+            .map_or(0, Duration::as_micros)
+    };
     println!("{what:<36} median {:>6} us   p95 {:>6} us", at(50), at(95));
 }

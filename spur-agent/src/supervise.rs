@@ -70,27 +70,37 @@ fn supervise(dir: &Path) -> io::Result<()> {
     }
     // Orphans of the job come to us rather than to init, and are reaped.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
-        note(&format!(
-            "not protected from the out-of-memory killer: {error}"
-        ));
-    }
+    let oom_score = protect();
     let client = connection(client)
         .map(|socket| Client::new(socket, &spec.client_early))
         .transpose()?;
-    let ran = run(&spec, dir, client, &Inputs { control, signals });
+    let ran = run(&spec, dir, client, oom_score, &Inputs { control, signals });
     let kept = sync_dir(dir).map_err(io::Error::other);
     ran.and(kept)
 }
 
+/// Keeps the out-of-memory killer from this process. Gives the score that tasks must have back, if it was changed.
+fn protect() -> Option<String> {
+    let file = "/proc/self/oom_score_adj";
+    let before = fs::read_to_string(file).ok()?;
+    fs::write(file, OOM_SCORE_ADJ).ok().map(|()| before)
+}
+
 /// Runs the step; whatever goes wrong, an exit record is there afterwards.
-fn run(spec: &StepLaunch, dir: &Path, client: Option<Client>, inputs: &Inputs) -> io::Result<()> {
+fn run(
+    spec: &StepLaunch,
+    dir: &Path,
+    client: Option<Client>,
+    oom_score: Option<String>,
+    inputs: &Inputs,
+) -> io::Result<()> {
     let cgroup = match Cgroup::open(spec.cgroup.clone()) {
         Ok(Some(cgroup)) => cgroup,
         Ok(None) => return give_up(dir, client, &spec.node, "the step's cgroup is gone"),
         Err(error) => return give_up(dir, client, &spec.node, &error.to_string()),
     };
     let mut step = Step::new(spec, dir, cgroup, client);
+    step.oom_score = oom_score;
     let ran = step.run(inputs);
     if let Err(error) = &ran {
         // Not expected: poll or signalfd failed. Nothing of the step may be left running unseen.

@@ -39,6 +39,8 @@ pub(crate) struct Child<'a> {
     pub(crate) go: BorrowedFd<'a>,
     /// Process group to join; its own if none.
     pub(crate) group: Option<i32>,
+    /// The `oom_score_adj` to take on, if the supervisor has another.
+    pub(crate) oom_score: Option<&'a str>,
 }
 
 /// A failure to prepare.
@@ -124,8 +126,10 @@ impl Child<'_> {
         rustix::process::setpgid(Some(pid), Some(group)).map_err(|e| {
             because(Stage::Node, "could not enter the step's process group")(e.into())
         })?;
-        fs::write("/proc/self/oom_score_adj", "0")
-            .map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
+        if let Some(score) = self.oom_score {
+            fs::write("/proc/self/oom_score_adj", score)
+                .map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
+        }
         let mut warnings = Vec::new();
         for limit in &self.spec.rlimits {
             if let Err(error) = sys::process::set_soft_limit(limit.resource, limit.soft) {

@@ -50,8 +50,7 @@ impl Step<'_> {
             return self.fail("cancelled before it started", false);
         }
         if self.phase == Phase::Running {
-            self.say_cancelled(reason);
-            self.ask_to_end();
+            self.ask_to_end(reason);
         }
     }
 
@@ -71,14 +70,44 @@ impl Step<'_> {
         if self.ending.deadline().is_none() && self.tasks.iter().any(|task| task.end.is_none()) {
             let grace = Duration::from_secs(self.spec.kill_wait.into());
             self.ending.kill_at = Some(Instant::now() + grace.min(MAX_GRACE));
-            self.say_cancelled(EndReason::Cancelled);
-            self.ask_to_end();
+            self.ask_to_end(EndReason::Cancelled);
         }
     }
 
-    fn ask_to_end(&mut self) {
-        for signal in [libc::SIGCONT, libc::SIGTERM] {
-            self.signal(u8::try_from(signal).expect("signal numbers are small"));
+    /// `SIGCONT`, Slurm's line, `SIGTERM`: to the tasks' process group, so that what a shell waits for ends with it.
+    fn ask_to_end(&mut self, reason: EndReason) {
+        self.signal_group(libc::SIGCONT);
+        self.say_cancelled(reason);
+        self.signal_group(libc::SIGTERM);
+    }
+
+    fn signal_group(&self, signal: i32) {
+        let Some(group) = self.tasks.first().map(|task| task.pid) else {
+            return;
+        };
+        let group_of = |pid| {
+            let pid = rustix::process::Pid::from_raw(pid);
+            rustix::process::getpgid(pid).is_ok_and(|group_of| group_of.as_raw_pid() == group)
+        };
+        // A task that was not reaped keeps the group's number from passing to somebody else.
+        let (members, others): (Vec<_>, Vec<_>) = self
+            .tasks
+            .iter()
+            .filter(|task| task.end.is_none())
+            .partition(|task| group_of(task.pid));
+        let sent = if members.is_empty() {
+            Ok(())
+        } else {
+            sys::process::kill_group(group, signal)
+        };
+        // A task that left the group, for a session of its own say, is still a task.
+        let sent = others.iter().fold(sent, |sent, task| {
+            sent.and(sys::process::kill(task.pid, signal))
+        });
+        if let Err(error) = sent {
+            note(&format!(
+                "could not send signal {signal} to the step: {error}"
+            ));
         }
     }
 

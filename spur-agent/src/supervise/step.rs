@@ -47,6 +47,8 @@ pub(crate) struct Step<'a> {
     /// Signals that came before the tasks were let go: bit n is signal n.
     pub(crate) early_signals: u128,
     pub(crate) events: Option<Events>,
+    /// The `oom_score_adj` to give back to tasks, if the supervisor has another.
+    pub(crate) oom_score: Option<String>,
     pub(crate) record: ExitRecord,
 }
 
@@ -70,6 +72,7 @@ impl<'a> Step<'a> {
             stderr: None,
             early_signals: 0,
             events: None,
+            oom_score: None,
             record: ExitRecord::default(),
         }
     }
@@ -108,6 +111,7 @@ impl<'a> Step<'a> {
                 status,
                 go: wait.as_fd(),
                 group,
+                oom_score: self.oom_score.as_deref(),
             };
             let pid = sys::clone::clone_into(self.cgroup.as_fd(), || child.run())?;
             // All tasks share the first one's group. The child does the same; but the group must be there for the next child.

@@ -26,6 +26,16 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
+/// Sends a signal to a process group. The caller must know that the group still is the one it means: a child that it has not
+/// reaped is a member.
+pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
+    if group <= 1 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    // SAFETY: takes two integers and touches no memory of ours.
+    check(unsafe { libc::kill(-group, signal) }).map(drop)
+}
+
 /// Reaps one ended child of this process, whichever it is; `None` if none has ended (or there is none).
 pub fn reap_any() -> io::Result<Option<Reaped>> {
     wait(libc::P_ALL, 0)

@@ -250,3 +250,37 @@ fn supervisors_leave_no_zombie_and_no_process() {
         std::fs::remove_dir(&spec.cgroup).unwrap();
     }
 }
+
+#[test]
+fn what_a_shell_waits_for_is_asked_to_end_too() {
+    let bench = Bench::new();
+    let child = "trap 'echo child; exit' TERM; echo up; while :; do sleep 0.01; done";
+    let mut spec = bench.sh("");
+    // The shell's own trap runs only when its child has ended.
+    let parent = format!("trap 'echo parent; exit 0' TERM; sh -c \"{child}\"");
+    spec.tasks = vec![super::support::task(0, &["sh", "-c", &parent])];
+    let client = bench.connect(&spec);
+    client.read_until("up");
+    cancel(&client.supervisor, PATIENCE);
+    assert_eq!(client.finish().text(), "child\nparent\n");
+}
+
+#[test]
+fn a_task_in_a_session_of_its_own_is_asked_to_end_too() {
+    let bench = Bench::new();
+    let mut spec = bench.sh("");
+    // The first task leads the group and cannot leave it, the second can.
+    let command = "echo up; test $SLURM_PROCID = 1 && exec setsid sleep 1000; exec sleep 1000";
+    spec.tasks = tasks(2, command);
+    let client = bench.connect(&spec);
+    client.read_until("up\nup");
+    cancel(&client.supervisor, PATIENCE);
+    let statuses: Vec<_> = client
+        .finish()
+        .record
+        .tasks
+        .iter()
+        .map(|end| end.exit)
+        .collect();
+    assert_eq!(statuses, [TERMINATED; 2]);
+}

@@ -4,7 +4,10 @@ use super::support::{Bench, task};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::mount::{UnmountFlags, unmount};
 use spur_agent::launch::StepLaunch;
-use spur_ebpf::{DeviceNumber, DeviceTable, Fence, GrantBit, JobFence, MajorClass, Policy, Rule, mount_bpffs_if_needed};
+use spur_ebpf::{
+    DeviceNumber, DeviceTable, Fence, GrantBit, JobFence, MajorClass, Policy, Rule,
+    mount_bpffs_if_needed,
+};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -29,27 +32,57 @@ impl Fenced {
         let granted = GrantBit::new(0).unwrap();
         let mut table = DeviceTable::new();
         table.set_major(MAJOR, MajorClass::Whole);
-        table.list(DeviceNumber { major: MAJOR, minor: 0 }, Rule::Bit(granted));
+        table.list(
+            DeviceNumber {
+                major: MAJOR,
+                minor: 0,
+            },
+            Rule::Bit(granted),
+        );
         fence.set_devices(&table).unwrap();
         let job = fence.attach(bench.job.path(), "job_7").unwrap();
-        job.write_policy(&Policy { job: 7, grants: [granted].into_iter().collect(), ..Policy::default() }).unwrap();
+        job.write_policy(&Policy {
+            job: 7,
+            grants: [granted].into_iter().collect(),
+            ..Policy::default()
+        })
+        .unwrap();
         for minor in [0, 1, CANARY] {
             let path = bench.state.path().join(format!("gpu{minor}"));
-            mknodat(CWD, &path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(MAJOR, minor)).unwrap();
+            mknodat(
+                CWD,
+                &path,
+                FileType::CharacterDevice,
+                Mode::from_raw_mode(0o666),
+                makedev(MAJOR, minor),
+            )
+            .unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
         }
-        Self { job, fence, bpf, bench }
+        Self {
+            job,
+            fence,
+            bpf,
+            bench,
+        }
     }
 
     fn node(&self, minor: u32) -> String {
-        self.bench.state.path().join(format!("gpu{minor}")).display().to_string()
+        self.bench
+            .state
+            .path()
+            .join(format!("gpu{minor}"))
+            .display()
+            .to_string()
     }
 
     /// A step of `n` tasks whose program opens a device as its first act.
     fn opening(&self, minor: u32, n: u32) -> StepLaunch {
         let mut spec = self.bench.sh("");
         spec.canary = Some(self.node(CANARY).into());
-        spec.tasks = (0..n).map(|id| task(id, &["head", "-c1", &self.node(minor)])).collect();
+        spec.tasks = (0..n)
+            .map(|id| task(id, &["head", "-c1", &self.node(minor)]))
+            .collect();
         spec
     }
 }
@@ -68,11 +101,22 @@ fn the_first_open_of_every_task_is_refused_unless_granted() {
     for round in 0..rounds {
         let heard = fenced.bench.run(&fenced.opening(1, tasks));
         let refused = heard.stderr.matches("Operation not permitted").count();
-        assert_eq!((heard.started, refused), (tasks as usize, tasks as usize), "round {round}: {heard:?}");
+        assert_eq!(
+            (heard.started, refused),
+            (tasks as usize, tasks as usize),
+            "round {round}: {heard:?}"
+        );
     }
     let heard = fenced.bench.run(&fenced.opening(0, tasks));
     let reached = ["No such device or address", "No such device"];
-    assert!(heard.stderr.lines().all(|line| reached.iter().any(|why| line.ends_with(why))), "{}", heard.stderr);
+    assert!(
+        heard
+            .stderr
+            .lines()
+            .all(|line| reached.iter().any(|why| line.ends_with(why))),
+        "{}",
+        heard.stderr
+    );
     assert_eq!(heard.stderr.lines().count(), tasks as usize);
     // Every canary and every open was refused by the kernel, and counted.
     let counted = fenced.job.counters().unwrap().denied;
@@ -87,12 +131,25 @@ fn a_step_without_its_fence_does_not_start() {
     let all = GrantBit::new(0).unwrap();
     let mut table = DeviceTable::new();
     table.set_major(MAJOR, MajorClass::Whole);
-    table.list(DeviceNumber { major: MAJOR, minor: CANARY }, Rule::Bit(all));
+    table.list(
+        DeviceNumber {
+            major: MAJOR,
+            minor: CANARY,
+        },
+        Rule::Bit(all),
+    );
     fenced.fence.set_devices(&table).unwrap();
     let heard = fenced.bench.run(&spec);
-    assert_eq!((heard.started, heard.exits.len(), heard.stdout.len()), (0, 0, 0));
+    assert_eq!(
+        (heard.started, heard.exits.len(), heard.stdout.len()),
+        (0, 0, 0)
+    );
     let why = heard.record.failure.unwrap();
-    assert!(why.starts_with("the fence is not proven: opening ") && why.ends_with(" where EPERM was due"), "{why}");
+    assert!(
+        why.starts_with("the fence is not proven: opening ")
+            && why.ends_with(" where EPERM was due"),
+        "{why}"
+    );
     assert!(why.contains("No such device"), "{why}");
     assert!(heard.record.node_fault && heard.errors[0].refused);
 }
@@ -104,10 +161,16 @@ fn redirections_are_opened_inside_the_fence() {
         let mut spec = fenced.opening(minor, 1);
         let path = fenced.node(minor);
         let file = super::support::bytes(&path);
-        spec.stdio.stdout = spur_agent::launch::Output::File { path: file, append: false };
+        spec.stdio.stdout = spur_agent::launch::Output::File {
+            path: file,
+            append: false,
+        };
         let heard = fenced.bench.run(&spec);
         let failure = heard.record.failure.unwrap();
-        assert!(failure.starts_with(&format!("Could not open stdout file {path}: {why}")), "{failure}");
+        assert!(
+            failure.starts_with(&format!("Could not open stdout file {path}: {why}")),
+            "{failure}"
+        );
         assert!(!heard.record.node_fault);
     }
 }
