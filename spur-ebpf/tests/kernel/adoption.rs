@@ -159,8 +159,9 @@ fn another_build_of_the_program_takes_over_without_a_gap() {
     let lab = Lab::new();
     let nodes = [lab.node(STAND_IN, 0), lab.node(STAND_IN, 1)];
     // A broken build runs the node: this is also what a canary has to notice.
-    let broken =
-        Fence::load_from_file(&lab.pins(), Path::new(env!("SPUR_ALLOW_ALL_OBJECT"))).unwrap();
+    let object = lab.path("allow_all.bpf.o");
+    fs::write(&object, ALLOW_ALL).unwrap();
+    let broken = Fence::load_from_file(&lab.pins(), &object).unwrap();
     broken.set_devices(&stand_ins(8)).unwrap();
     let job = broken.attach(&lab.cgroup, "job_7").unwrap();
     job.write_policy(&granting([0])).unwrap();

@@ -10,11 +10,7 @@ use std::path::Path;
 /// Loads the program that allows everything.
 fn allow_all() -> libbpf_rs::Object {
     let mut builder = libbpf_rs::ObjectBuilder::default();
-    builder
-        .open_file(env!("SPUR_ALLOW_ALL_OBJECT"))
-        .unwrap()
-        .load()
-        .unwrap()
+    builder.open_memory(ALLOW_ALL).unwrap().load().unwrap()
 }
 
 /// Attaches it as container runtimes do (`BPF_PROG_ATTACH`); the errno, or 0.
