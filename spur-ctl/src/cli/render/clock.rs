@@ -54,9 +54,10 @@ impl Clock {
             .map_or(0, |time| time.local_time_type().ut_offset())
     }
 
-    /// `2026-11-30T01:41:00`, or as the user's pattern says.
+    /// `2026-11-30T01:41:00`, or as the user's pattern says. The epoch itself stands for a moment that never was.
     pub fn stamp(&self, at: Millis) -> String {
-        let Some(time) = self.fields(at) else {
+        let known = self.fields(at).filter(|_| at.0 > 0);
+        let Some(time) = known else {
             return "Unknown".to_owned();
         };
         let Some(pattern) = &self.pattern else {

@@ -87,24 +87,26 @@ pub fn gpus(options: &Options, long: &str) -> Result<Option<GpuCount>, Failure> 
         .map_err(|why| Failure::error(options.command, why))
 }
 
-/// GPUs on every node: `--gpus-per-node` or `--gres`.
+/// GPUs on every node: `--gpus-per-node` or `--gres`. Of both, the one from the stronger source counts; from the same source
+/// they must agree.
 pub fn gpus_per_node(options: &Options) -> Result<Option<GpuCount>, Failure> {
-    let per_node = gpus(options, "gpus-per-node")?;
-    let Some(text) = options.value("gres") else {
-        return Ok(per_node);
-    };
-    let listed = gres::parse_gres(text).map_err(|why| Failure::error(options.command, why))?;
-    match (&per_node, &listed) {
-        (Some(a), Some(b)) if a != b => {
-            let why = "--gres and --gpus-per-node ask for different numbers of GPUs";
-            Err(Failure::error(options.command, why))
-        }
-        (Some(_), _) => Ok(per_node),
-        // `--gres=none` and `--gres=gpu:0` ask for no GPU, which is not the same as saying nothing.
-        (None, None) => Ok(Some(GpuCount {
-            model: String::new(),
-            count: 0,
-        })),
-        (None, Some(_)) => Ok(listed),
+    let source = |long| options.last(long).map(|given| given.source);
+    let (by_count, by_gres) = (source("gpus-per-node"), source("gres"));
+    let counted = || gpus(options, "gpus-per-node");
+    if by_gres.is_none() || by_count > by_gres {
+        return counted();
     }
+    let text = options.value("gres").unwrap_or_default();
+    let listed = gres::parse_gres(text).map_err(|why| Failure::error(options.command, why))?;
+    // `--gres=none` and `--gres=gpu:0` ask for no GPU, which is not the same as saying nothing.
+    let none = || GpuCount {
+        model: String::new(),
+        count: 0,
+    };
+    let listed = Some(listed.unwrap_or_else(none));
+    if by_count == by_gres && counted()? != listed {
+        let why = "--gres and --gpus-per-node ask for different numbers of GPUs";
+        return Err(Failure::error(options.command, why));
+    }
+    Ok(listed)
 }

@@ -209,3 +209,19 @@ fn limits_are_propagated_as_asked() {
     assert_eq!(limits("--propagate=NONE"), []);
     assert!(super::limits(&options(Command::Sbatch, "--propagate=X"), &here()).is_err());
 }
+
+#[test]
+fn gpus_of_a_stronger_source_win_and_of_one_source_must_agree() {
+    let environment = |name: &str| (name == "SBATCH_GPUS_PER_NODE").then(|| "4".to_owned());
+    let mut all = options(Command::Sbatch, "--gres=gpu:1");
+    all.merge(super::super::super::flags::getopt::environment(
+        Command::Sbatch,
+        environment,
+    ));
+    let (found, _) = spec(&all, &here(), "name", "").unwrap();
+    assert_eq!(found.gpus_per_node.map(|gpus| gpus.count), Some(1));
+    let (text, _) = failed(Command::Sbatch, "--gres=gpu:1 --gpus-per-node=2");
+    assert!(text.contains("different numbers of GPUs"));
+    let (none, _) = resolved(Command::Sbatch, "--gres=none");
+    assert_eq!(none.gpus_per_node.map(|gpus| gpus.count), Some(0));
+}
