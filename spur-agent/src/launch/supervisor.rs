@@ -199,28 +199,13 @@ fn bind_control(dir: &Path) -> Result<OwnedFd, LaunchError> {
     bind().map_err(failed("make the socket", &path))
 }
 
-/// Writes the spec and the script. They need not survive a crash of the machine, which ends the step too, only ours.
+/// Writes the spec. It need not survive a crash of the machine, which ends the step too, only ours.
 fn write_spec(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
-    if let Some(script) = &spec.script {
-        let path = script_path(dir);
-        let write = || -> io::Result<()> {
-            let mut file = private_file(&path)?;
-            file.write_all(script)?;
-            file.set_permissions(fs::Permissions::from_mode(0o500))?;
-            std::os::unix::fs::fchown(&file, Some(spec.owner.uid.0), Some(spec.owner.gid.0))
-        };
-        write().map_err(failed("write", &path))?;
-    }
     let (path, draft) = (dir.join("spec"), dir.join("spec.new"));
     let mut file = private_file(&draft).map_err(failed("create", &draft))?;
     file.write_all(&encode(spec))
         .map_err(failed("write", &draft))?;
     fs::rename(&draft, &path).map_err(failed("put in place", &path))
-}
-
-/// Where a batch script is kept, under Slurm's name for it.
-pub(crate) fn script_path(dir: &Path) -> PathBuf {
-    dir.join("slurm_script")
 }
 
 /// Removes a step's folder once its end is in the agent's journal; nothing happens if it is gone already.

@@ -6,6 +6,7 @@ use super::step::{Phase, Step};
 use super::task::Stream;
 use crate::launch::supervisor::{MAX_ORDER, Order};
 use crate::sys;
+use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use spur_proto::wire::{Stdin, to_step};
@@ -204,7 +205,7 @@ impl Step<'_> {
             .map_or(Ok(None), super::client::Client::next)?
         {
             match message.kind {
-                Some(to_step::Kind::Stdin(Stdin { data, eof })) => self.input(&data, eof),
+                Some(to_step::Kind::Stdin(Stdin { data, eof })) => self.input(&data.into(), eof),
                 Some(to_step::Kind::Signal(signal)) => match u8::try_from(signal.number) {
                     Ok(number @ 1..=64) => self.signal(number),
                     _ => note(&format!("there is no signal {}", signal.number)),
@@ -215,16 +216,16 @@ impl Step<'_> {
             }
         }
         if self.client.as_ref().is_some_and(|client| !client.is_open()) {
-            self.input(&[], true);
+            self.input(&Bytes::new(), true);
         }
         Ok(())
     }
 
     /// Hands input to the tasks that get it.
-    pub(crate) fn input(&mut self, data: &[u8], eof: bool) {
+    pub(crate) fn input(&mut self, data: &Bytes, eof: bool) {
         for at in 0..self.tasks.len() {
             if let Some(stdin) = self.tasks.get_mut(at).and_then(|task| task.stdin.as_mut()) {
-                stdin.push(data, eof);
+                stdin.push(data.clone(), eof);
             }
             self.feed(at);
         }

@@ -1,14 +1,30 @@
 //! Finding and executing a task's program, with Slurm's messages and exit codes.
 
 use super::child::reason;
+use crate::launch::record::private_file;
 use crate::launch::{StepLaunch, TaskLaunch};
 use crate::sys;
+use spur_core::job::spec::Owner;
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+/// Puts a batch script into the step's folder under Slurm's name for it, for its owner to read and execute. Gives its path.
+///
+/// The supervisor does this and not the agent: while any process has the file open for writing, exec fails with `ETXTBSY`, and a
+/// child that another thread of the agent is just starting could have it.
+pub(crate) fn write_script(dir: &Path, script: &[u8], owner: &Owner) -> io::Result<PathBuf> {
+    let path = dir.join("slurm_script");
+    let mut file = private_file(&path)?;
+    file.write_all(script)?;
+    file.set_permissions(fs::Permissions::from_mode(0o500))?;
+    fchown(&file, Some(owner.uid.0), Some(owner.gid.0))?;
+    Ok(path)
+}
 
 /// Executes the task's program. Returns only if that fails: the exit code, which is Slurm's (the `errno`), and the message.
 pub(crate) fn execute(

@@ -4,6 +4,7 @@ use super::child::Child;
 use super::client::Client;
 use super::ending::Ending;
 use super::plan::Planner;
+use super::program;
 use super::status::{self, Stage, Status};
 use super::task::{Before, Task};
 use super::{message, note, now};
@@ -93,11 +94,10 @@ impl<'a> Step<'a> {
     fn make_children(&mut self) -> io::Result<()> {
         let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         self.go = Some(go);
-        let script = self
-            .spec
-            .script
-            .as_ref()
-            .map(|_| crate::launch::supervisor::script_path(self.dir));
+        let script = self.spec.script.as_deref();
+        let script = script
+            .map(|script| program::write_script(self.dir, script, &self.spec.owner))
+            .transpose()?;
         let mut planner = Planner::new(self.spec);
         for task in &self.spec.tasks {
             let (ends, ours) = planner.task(task)?;
@@ -114,13 +114,13 @@ impl<'a> Step<'a> {
                 oom_score: self.oom_score.as_deref(),
             };
             let pid = sys::clone::clone_into(self.cgroup.as_fd(), || child.run())?;
+            self.tasks.push(Task::new(task.id, pid, our_status, ours));
             // All tasks share the first one's group. The child does the same; but the group must be there for the next child.
             let (member, leader) = (
                 rustix::process::Pid::from_raw(pid),
                 rustix::process::Pid::from_raw(group.unwrap_or(pid)),
             );
             rustix::process::setpgid(member, leader)?;
-            self.tasks.push(Task::new(task.id, pid, our_status, ours));
         }
         Ok(())
     }

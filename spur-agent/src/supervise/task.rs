@@ -3,8 +3,9 @@
 use super::client::Client;
 use super::plan::OurEnds;
 use crate::launch::TaskEnd;
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes};
 use spur_proto::wire::{Output, from_step};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 /// How much of a task's output becomes one message.
@@ -127,11 +128,12 @@ impl Task {
     }
 }
 
-/// A task's standard input: what the client sent and the task has not taken.
+/// A task's standard input: what the client sent and the task has not taken. Tasks that get the same input share its bytes.
 #[derive(Debug)]
 pub(crate) struct Stdin {
     pub(crate) pipe: OwnedFd,
-    queue: BytesMut,
+    queue: VecDeque<Bytes>,
+    waiting: usize,
     eof: bool,
 }
 
@@ -139,29 +141,40 @@ impl Stdin {
     fn new(pipe: OwnedFd) -> Self {
         Self {
             pipe,
-            queue: BytesMut::new(),
+            queue: VecDeque::new(),
+            waiting: 0,
             eof: false,
         }
     }
 
     /// Bytes that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue.len()
+        self.waiting
     }
 
     /// Queues input, and its end.
-    pub(crate) fn push(&mut self, data: &[u8], eof: bool) {
-        if !self.eof {
-            self.queue.extend_from_slice(data);
-            self.eof = eof;
+    pub(crate) fn push(&mut self, data: Bytes, eof: bool) {
+        if self.eof {
+            return;
+        }
+        self.eof = eof;
+        self.waiting += data.len();
+        if !data.is_empty() {
+            self.queue.push_back(data);
         }
     }
 
     /// Writes what the task takes now; `false` when the pipe is to be closed: all was written, or nobody reads.
     pub(crate) fn write(&mut self) -> bool {
-        while !self.queue.is_empty() {
-            match rustix::io::write(&self.pipe, &self.queue) {
-                Ok(count) => self.queue.advance(count),
+        while let Some(data) = self.queue.front_mut() {
+            match rustix::io::write(&self.pipe, data) {
+                Ok(count) => {
+                    data.advance(count);
+                    self.waiting -= count;
+                    if data.is_empty() {
+                        self.queue.pop_front();
+                    }
+                }
                 Err(rustix::io::Errno::AGAIN) => return true,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return false,

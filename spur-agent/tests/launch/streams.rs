@@ -162,6 +162,36 @@ fn input_that_nobody_takes_is_dropped() {
 }
 
 #[test]
+fn input_for_many_slow_tasks_costs_little_memory() {
+    let bench = Bench::new();
+    let mut spec = bench.sh("");
+    spec.tasks = tasks(64, "sleep 1000");
+    stdin_all(&mut spec);
+    let client = bench.connect(&spec);
+    client.receive();
+    let socket = client.socket.as_ref().unwrap();
+    socket
+        .set_write_timeout(Some(std::time::Duration::from_millis(500)))
+        .unwrap();
+    let input = Stdin {
+        data: vec![7; 100_000],
+        eof: false,
+    };
+    let frame = spur_proto::wire::ToStep {
+        kind: Some(to_step::Kind::Stdin(input)),
+    };
+    let sent = (0..1000)
+        .take_while(|_| spur_proto::frame::write_frame(&mut &*socket, &frame).is_ok())
+        .count();
+    // The supervisor stopped reading: the client feels that its input is not taken.
+    assert!(sent < 100, "{sent}");
+    let rss = rss_kib(client.supervisor.pid());
+    assert!(rss < 24 << 10, "{rss} KiB");
+    super::support::cancel(&client.supervisor, super::support::PATIENCE);
+    assert!(super::support::wait(&client.supervisor).cancelled);
+}
+
+#[test]
 fn sixty_four_tasks_share_and_divide_files() {
     let bench = Bench::new();
     let dir = bench.user_dir();
