@@ -9,10 +9,7 @@ use std::cmp::Reverse;
 type Key = (Reverse<u32>, Reverse<u32>, i32, JobId);
 
 /// Pending jobs that are not held, by tier, priority, niceness, then age. `tier` tells the tier of a class's partition.
-pub(super) fn queue<'a>(
-    cluster: &'a Cluster,
-    tier: impl Fn(ClassId) -> u32,
-) -> Vec<(Key, &'a Waiting)> {
+pub(super) fn queue(cluster: &Cluster, tier: impl Fn(ClassId) -> u32) -> Vec<(Key, &Waiting)> {
     let waiting = cluster
         .queue()
         .jobs

@@ -1,0 +1,98 @@
+//! What clients submit.
+
+use crate::params::Params;
+use crate::rng::Rng;
+use spur_core::id::{Gid, Uid};
+use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::resources::{GpuCount, MemoryRequest};
+use spur_core::time::TimeLimit;
+
+/// A request with some chance in everything that matters to placement.
+pub(crate) fn any_spec(rng: &mut Rng, params: &Params) -> JobSpec {
+    let kind = match rng.between(0, 9) {
+        0..=5 => JobKind::Batch,
+        6..=7 => JobKind::Run,
+        _ => JobKind::Alloc,
+    };
+    let nodes = if rng.chance(300) {
+        rng.small(1, params.nodes)
+    } else {
+        0
+    };
+    let gpus = GpuCount {
+        model: String::new(),
+        count: rng.small(1, params.gpus.max(1)),
+    };
+    let way = if params.gpus == 0 {
+        9
+    } else {
+        rng.between(0, 5)
+    };
+    let tasks = if rng.chance(300) { rng.small(1, 4) } else { 0 };
+    JobSpec {
+        nodes_min: nodes,
+        nodes_max: nodes,
+        nodes_set: nodes > 0,
+        tasks,
+        tasks_set: tasks > 0,
+        cpus_per_task: rng.small(1, 2),
+        gpus_per_node: (way < 3).then(|| gpus.clone()),
+        gpus_total: (way == 3).then(|| gpus.clone()),
+        gpus_per_task: (way == 4).then_some(GpuCount { count: 1, ..gpus }),
+        exclusive: rng.chance(30),
+        hold: rng.chance(30),
+        requeue: rng.chance(500),
+        time_limit: Some(TimeLimit::Secs(params.longest_secs * 3 / 4)),
+        ..plain(kind)
+    }
+}
+
+fn plain(kind: JobKind) -> JobSpec {
+    JobSpec {
+        kind,
+        owner: Owner {
+            uid: Uid(1000),
+            gid: Gid(1000),
+            groups: Vec::new(),
+            user: "sim".to_owned(),
+            group: "sim".to_owned(),
+            home: "/".to_owned(),
+            shell: "/bin/sh".to_owned(),
+        },
+        name: "sim".to_owned(),
+        account: String::new(),
+        partition: String::new(),
+        qos: String::new(),
+        comment: String::new(),
+        nodes_min: 1,
+        nodes_max: 1,
+        nodes_set: false,
+        tasks: 1,
+        tasks_set: false,
+        tasks_per_node: 0,
+        cpus_per_task: 1,
+        cpus_per_task_set: false,
+        memory: MemoryRequest::Default,
+        gpus_per_node: None,
+        gpus_total: None,
+        gpus_per_task: None,
+        nodelist: Vec::new(),
+        exclude: Vec::new(),
+        constraint: String::new(),
+        exclusive: false,
+        time_limit: None,
+        begin: None,
+        hold: false,
+        nice: 0,
+        requeue: false,
+        work_dir: "/".to_owned(),
+        stdin: String::new(),
+        stdout: String::new(),
+        stderr: String::new(),
+        append: false,
+        export: String::new(),
+        command: String::new(),
+        submit_host: "sim".to_owned(),
+        submit_sid: 0,
+    }
+}
