@@ -288,8 +288,11 @@ impl Agent {
     /// Runs something slow on a thread of its own and takes its outcome as an input.
     fn off_loop(&self, work: impl FnOnce() -> Input + Send + 'static) {
         let inputs = self.inputs.clone();
+        let asked = std::time::Instant::now();
         tokio::spawn(async move {
-            if let Ok(input) = tokio::task::spawn_blocking(work).await {
+            let outcome = tokio::task::spawn_blocking(work).await;
+            tracing::debug!(took_us = asked.elapsed().as_micros(), "done off the loop");
+            if let Ok(input) = outcome {
                 // A closed queue means that the agent stops; the next one looks for itself.
                 drop(inputs.send(input).await);
             }

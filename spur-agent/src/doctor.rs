@@ -1,4 +1,5 @@
-//! `spurd doctor`: what this node has, what is fenced, and whether the fence holds, for people. Changes nothing that lasts.
+//! `spurd doctor`: what this node has, what is fenced, and whether the fence holds, for people. Where no agent has run, it takes
+//! away again what it set up.
 
 use spur_agent::cgroup::{Root, limits};
 use spur_agent::config::{Config, Require};
@@ -43,12 +44,17 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    let fresh = !pins_of(config).exists();
+    spur_agent::node::make_state_dir(config)?;
     let root = Root::open(&config.cgroup.to_string_lossy())?;
     println!("cgroup        {}", root.path().display());
     for missing in limits::unenforced(root.path()) {
         println!("not enforced  {}: {}", missing.limit, missing.why);
     }
     let proven = prove(config, &machine, &tree, &root);
+    if fresh {
+        crate::leftovers::clean(config)?;
+    }
     match (&proven, config.require) {
         (Ok(()), Require::Guard) => println!(
             "verdict       NO JOBS: require = \"guard\", and this version has no LSM guard"

@@ -15,6 +15,7 @@ use spur_proto::client::channel_over;
 use spur_proto::wire;
 use spur_proto::wire::link_client::LinkClient;
 use state::State;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -43,8 +44,11 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Options of `spurd hollow`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How many nodes
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    /// One node for each FOLDER/*/spurd.toml, with that file's name and declared inventory
+    #[arg(conflicts_with_all = ["nodes", "prefix"])]
+    pub folder: Option<PathBuf>,
+    /// Without a folder: how many nodes, with the inventory that --config declares
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
     /// Their names: this and a number from 1
     #[arg(long, default_value = "n")]
@@ -66,43 +70,53 @@ pub enum Error {
     /// Not a time.
     #[error("--job-seconds: {0}")]
     Seconds(#[from] std::time::TryFromFloatSecsError),
+    /// The folder cannot be read.
+    #[error("cannot read {folder}: {source}")]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The folder holds no node.
+    #[error("{folder} holds no */spurd.toml")]
+    Empty {
+        /// Which.
+        folder: PathBuf,
+    },
     /// The event loop cannot start.
     #[error("cannot start the event loop: {0}")]
     Loop(#[from] std::io::Error),
 }
 
-/// Runs the nodes until the process is told to stop.
-pub fn run(config: &Config, args: &Args) -> Result<(), Error> {
-    let token = String::from_utf8_lossy(&config.token()?).into_owned();
+/// Runs the nodes until the process is told to stop. `config` is the file of `--config`, read only without a folder.
+pub fn run(config: &Path, args: &Args) -> Result<(), Error> {
+    let (controller, token, nodes) = match &args.folder {
+        Some(folder) => from_folder(folder)?,
+        None => from_template(&Config::load(config)?, args)?,
+    };
     let lasts = args
         .job_seconds
         .map(Duration::try_from_secs_f64)
         .transpose()?;
-    let template = Arc::new(Template {
-        hello: hello(config),
-        token,
-        lasts,
-    });
-    let names: Vec<NodeName> = (1..=args.nodes)
-        .map(|number| NodeName::new(format!("{}{number}", args.prefix)))
-        .collect::<Result<_, _>>()?;
+    let template = Arc::new(Template { token, lasts });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     tracing::info!(
-        nodes = args.nodes,
-        prefix = args.prefix,
+        nodes = nodes.len(),
         "hollow nodes: simulated, nothing runs on them"
     );
     runtime.block_on(async {
         let mut groups = JoinSet::new();
-        for group in names.chunks(NODES_PER_CONNECTION) {
-            let states = group.iter().map(|name| State::new(name.clone())).collect();
-            groups.spawn(keep_group(
-                config.controller.clone(),
-                Arc::clone(&template),
-                states,
-            ));
+        let mut nodes = nodes.into_iter().peekable();
+        while nodes.peek().is_some() {
+            let group = nodes
+                .by_ref()
+                .take(NODES_PER_CONNECTION)
+                .map(State::new)
+                .collect();
+            groups.spawn(keep_group(controller.clone(), Arc::clone(&template), group));
         }
         let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         tokio::select! {
@@ -113,16 +127,61 @@ pub fn run(config: &Config, args: &Args) -> Result<(), Error> {
     })
 }
 
+/// Where to connect, with which secret, as which nodes.
+type Nodes = (PathBuf, String, Vec<Arc<NodeHello>>);
+
+fn token(config: &Config) -> Result<String, Error> {
+    Ok(String::from_utf8_lossy(&config.token()?).into_owned())
+}
+
+/// Nodes that differ in nothing but their names.
+fn from_template(config: &Config, args: &Args) -> Result<Nodes, Error> {
+    let hello = hello(config);
+    let node = |number| -> Result<Arc<NodeHello>, Error> {
+        let name = NodeName::new(format!("{}{number}", args.prefix))?;
+        Ok(Arc::new(NodeHello {
+            name,
+            ..hello.clone()
+        }))
+    };
+    let nodes = (1..=args.nodes).map(node).collect::<Result<_, _>>()?;
+    Ok((config.controller.clone(), token(config)?, nodes))
+}
+
+/// A node for every configuration in a folder of folders.
+fn from_folder(folder: &Path) -> Result<Nodes, Error> {
+    let entries = std::fs::read_dir(folder).map_err(|source| Error::Folder {
+        folder: folder.to_owned(),
+        source,
+    })?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path().join("spurd.toml")))
+        .filter(|file| file.is_file())
+        .collect();
+    files.sort();
+    let configs: Vec<Config> = files
+        .iter()
+        .map(|file| Config::load(file))
+        .collect::<Result<_, _>>()?;
+    let first = configs.first().ok_or_else(|| Error::Empty {
+        folder: folder.to_owned(),
+    })?;
+    let nodes = configs
+        .iter()
+        .map(|config| Arc::new(hello(config)))
+        .collect();
+    Ok((first.controller.clone(), token(first)?, nodes))
+}
+
 /// What all nodes have in common.
 #[derive(Debug)]
 struct Template {
-    hello: NodeHello,
     token: String,
     lasts: Option<Duration>,
 }
 
 fn hello(config: &Config) -> NodeHello {
-    let tree = Tree::new(std::path::Path::new("/"));
+    let tree = Tree::new(Path::new("/"));
     let mut inventory = survey(&tree, &config.declare, &[]).inventory;
     inventory.simulated = true;
     NodeHello {
@@ -148,11 +207,7 @@ fn hello(config: &Config) -> NodeHello {
 }
 
 /// Keeps a group of nodes connected. Their states live through the connections.
-async fn keep_group(
-    controller: std::path::PathBuf,
-    template: Arc<Template>,
-    mut states: Vec<State>,
-) {
+async fn keep_group(controller: PathBuf, template: Arc<Template>, mut states: Vec<State>) {
     loop {
         match connect(&controller).await {
             Ok(channel) => {
@@ -174,7 +229,7 @@ async fn keep_group(
     }
 }
 
-async fn connect(controller: &std::path::Path) -> Result<Channel, String> {
+async fn connect(controller: &Path) -> Result<Channel, String> {
     let stream = UnixStream::connect(controller)
         .await
         .map_err(|e| e.to_string())?;
@@ -185,9 +240,8 @@ async fn connect(controller: &std::path::Path) -> Result<Channel, String> {
 async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -> State {
     let (out, rest) = mpsc::channel::<FromAgent>(OUT_MAX);
     let hello = NodeHello {
-        name: state.name().clone(),
         jobs: state.jobs(),
-        ..template.hello.clone()
+        ..state.hello().clone()
     };
     let said = out
         .send(FromAgent::Hello {
@@ -203,7 +257,7 @@ async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -
     let mut incoming = match client.connect(outgoing).await {
         Ok(answer) => answer.into_inner(),
         Err(status) => {
-            tracing::debug!(node = %state.name(), why = status.message(), "refused");
+            tracing::debug!(node = %state.hello().name, why = status.message(), "refused");
             return state;
         }
     };
@@ -233,7 +287,7 @@ async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -
             if out
                 .send(FromAgent::Heartbeat {
                     load_x100: 0,
-                    free_mib: template.hello.inventory.memory_mib,
+                    free_mib: state.hello().inventory.memory_mib,
                 })
                 .await
                 .is_err()

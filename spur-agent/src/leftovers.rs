@@ -9,6 +9,9 @@ use spur_agent::launch::{Supervisor, remove_dir, steps_dir};
 use std::path::Path;
 use std::time::Duration;
 
+/// What a BPF file system has that nobody pinned: the kernel's two files, and our mark.
+const FROM_THE_START: [&str; 3] = ["maps.debug", "progs.debug", MOUNTED_BY_AGENT];
+
 /// How long killed processes may take to die.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -76,11 +79,13 @@ fn remove_pins(pins: &Path, done: &mut Vec<String>) -> anyhow::Result<()> {
 /// Unmounts the BPF file system if an agent mounted it and nobody has pinned anything there any more.
 fn unmount_own(config: &Config, done: &mut Vec<String>) -> anyhow::Result<()> {
     let mark = config.bpffs.join(MOUNTED_BY_AGENT);
-    let mut others = std::fs::read_dir(&config.bpffs)
+    let mut entries = std::fs::read_dir(&config.bpffs)
         .into_iter()
         .flatten()
         .filter_map(Result::ok);
-    if !mark.exists() || others.any(|entry| entry.file_name() != MOUNTED_BY_AGENT) {
+    if !mark.exists()
+        || entries.any(|entry| !FROM_THE_START.iter().any(|name| entry.file_name() == *name))
+    {
         return Ok(());
     }
     std::fs::remove_dir(&mark).with_context(|| format!("removing {}", mark.display()))?;

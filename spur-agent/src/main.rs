@@ -28,11 +28,7 @@ enum Command {
     /// Many nodes that speak the real protocol and run nothing, for load tests
     Hollow(hollow::Args),
     /// Remove everything that a dead agent left: processes, cgroups, pins, mounts
-    Leftovers {
-        /// Really remove it
-        #[arg(long, required = true)]
-        clean: bool,
-    },
+    Leftovers,
 }
 
 fn main() -> ExitCode {
@@ -69,13 +65,13 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = Config::load(&args.config)?;
+    let config = || Config::load(&args.config);
     match &args.command {
-        None => daemon::run(config)?,
-        Some(Command::Doctor) => return doctor::run(&config),
-        Some(Command::Hollow(args)) => hollow::run(&config, args)?,
-        Some(Command::Leftovers { clean: _ }) => {
-            for line in leftovers::clean(&config)? {
+        None => daemon::run(config()?)?,
+        Some(Command::Doctor) => return doctor::run(&config()?),
+        Some(Command::Hollow(hollow)) => hollow::run(&args.config, hollow)?,
+        Some(Command::Leftovers) => {
+            for line in leftovers::clean(&config()?)? {
                 println!("{line}");
             }
         }

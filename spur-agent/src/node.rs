@@ -175,9 +175,8 @@ fn unfenced(note: String) -> Condition {
     }
 }
 
-/// Makes the state folder, closed to others but passable (users reach their script through it), and takes the lock that keeps a
-/// second agent out. Keep the file: the lock goes with it.
-pub fn claim(config: &Config) -> Result<std::fs::File, Error> {
+/// Makes the state folder: closed to others but passable, since users reach their script through it.
+pub fn make_state_dir(config: &Config) -> Result<(), Error> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     let dir = &config.state_dir;
     let failed = |source| Error::StateDir {
@@ -189,7 +188,17 @@ pub fn claim(config: &Config) -> Result<std::fs::File, Error> {
         .mode(0o711)
         .create(dir)
         .map_err(failed)?;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711)).map_err(failed)
+}
+
+/// Makes the state folder and takes the lock that keeps a second agent out. Keep the file: the lock goes with it.
+pub fn claim(config: &Config) -> Result<std::fs::File, Error> {
+    let dir = &config.state_dir;
+    let failed = |source| Error::StateDir {
+        dir: dir.clone(),
+        source,
+    };
+    make_state_dir(config)?;
     let mut options = std::fs::OpenOptions::new();
     let lock = options
         .write(true)

@@ -1,9 +1,11 @@
 //! Values that several tests need.
 
 use spur_core::agent::order::{AllocatedNode, JobOrder, StepOrder};
+use spur_core::event::NodeHello;
 use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use spur_core::job::spec::Owner;
-use spur_core::resources::{IdSet, NodeShare};
+use spur_core::node::FenceState;
+use spur_core::resources::{IdSet, Inventory, NodeShare};
 use spur_core::time::{Millis, TimeLimit};
 
 /// What a job holds here: CPU 0 and these GPUs.
@@ -71,5 +73,23 @@ pub(crate) fn step_order(job: &JobOrder, step: StepKind) -> StepOrder {
         tasks: 1,
         cpus_per_task: 1,
         batch: None,
+    }
+}
+
+/// What a node says of itself.
+pub(crate) fn hello() -> NodeHello {
+    NodeHello {
+        name: NodeName::new("n1").unwrap(),
+        inventory: Inventory::default(),
+        boot_id: "boot".into(),
+        boot_time: Millis(0),
+        agent_start: Millis(0),
+        fence: FenceState::Fenced,
+        fence_note: String::new(),
+        version: String::new(),
+        os: String::new(),
+        hostname: String::new(),
+        address: String::new(),
+        jobs: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! What the controller is told: reports, until it has them; refusals, the fence's condition, signs of life.
 
-use super::{Agent, Input, StepKey};
+use super::{Agent, Input};
 use crate::act;
 use crate::discover::{memory, tree::Tree};
 use crate::journal::{self, Journal};
@@ -8,7 +8,7 @@ use crate::node::Condition;
 use spur_core::agent::order::{FromAgent, Report};
 use spur_core::denial::{Denial, DenialCount};
 use spur_core::event::NodeHello;
-use spur_core::id::{JobId, StepKind};
+use spur_core::id::JobId;
 use spur_core::node::FenceState;
 use spur_ebpf::Counters;
 use std::collections::BTreeSet;
@@ -125,19 +125,7 @@ impl Agent {
     }
 
     pub(super) fn acked(&mut self, number: u64) {
-        let ended: Vec<StepKey> = self
-            .journal
-            .reports()
-            .range(..=number)
-            .filter_map(|(_, report)| match report {
-                Report::StepEnded { job, step, .. } => Some((*job, *step)),
-                Report::LaunchFailed { .. } | Report::Cleaned { .. } => None,
-            })
-            .collect();
         self.journalled(|journal| journal.acked(number));
-        for key in ended.into_iter().filter(|key| key.1 != StepKind::Batch) {
-            self.observed.steps.remove(&key);
-        }
         self.send_reports();
     }
 

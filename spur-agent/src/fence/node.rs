@@ -38,13 +38,16 @@ pub enum Error {
     NoBit(u32),
 }
 
-/// An error with its causes on one line.
+/// An error with its causes on one line, each said once (some errors name their cause in their own text).
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
         next = cause.source();
     }
     text

@@ -22,7 +22,7 @@ const NOT_INSIDE: u8 = 11;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The self-test could not be carried out.
-    #[error("the fence's self-test cannot run: {0}")]
+    #[error("the fence is not proven: {0}")]
     Cannot(String),
     /// The canary was not refused.
     #[error(

@@ -2,9 +2,11 @@
 
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::agent::reconcile::{Action, Desired, JobPhase, Observed, StepPhase, reconcile};
-use spur_core::id::{Generation, JobId, NodeName, StepKind};
+use spur_core::event::NodeHello;
+use spur_core::id::{Generation, JobId, StepKind};
 use spur_core::job::state::ExitStatus;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -14,7 +16,7 @@ const ROUNDS_MAX: u32 = 16;
 /// One node.
 #[derive(Debug)]
 pub(super) struct State {
-    name: NodeName,
+    hello: Arc<NodeHello>,
     desired: Desired,
     observed: Observed,
     /// When running steps end.
@@ -26,9 +28,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(name: NodeName) -> Self {
+    pub(super) fn new(hello: Arc<NodeHello>) -> Self {
         Self {
-            name,
+            hello,
             desired: Desired::default(),
             observed: Observed::default(),
             ends: BTreeMap::new(),
@@ -38,8 +40,9 @@ impl State {
         }
     }
 
-    pub(super) fn name(&self) -> &NodeName {
-        &self.name
+    /// What it says of itself.
+    pub(super) fn hello(&self) -> &NodeHello {
+        &self.hello
     }
 
     /// Jobs that it has, for its Hello.
@@ -191,7 +194,6 @@ mod tests {
     use spur_core::agent::order::BatchOrder;
     use spur_core::id::NodeId;
     use spur_core::job::spec::Payload;
-    use std::sync::Arc;
 
     fn reports(state: &mut State) -> Vec<Report> {
         let of = |message| match message {
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_job_is_held_run_and_cleaned() {
-        let mut state = State::new(NodeName::new("n1").unwrap());
+        let mut state = State::new(Arc::new(crate::testing::hello()));
         let (start, lasts) = (Instant::now(), Some(Duration::from_secs(5)));
         let welcome = ToAgent::Welcome {
             node: NodeId(0),

@@ -1,0 +1,17 @@
+//! The agent as a process, on the running kernel, against a controller made for the tests. Needs root and a cgroup v2 tree.
+
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::unwrap_in_result,
+    reason = "helpers of the tests"
+)]
+
+mod agent {
+    pub mod controller;
+    pub mod fences;
+    pub mod node;
+    pub mod orders;
+    pub mod restarts;
+    pub mod steps;
+}

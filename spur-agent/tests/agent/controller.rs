@@ -1,0 +1,211 @@
+//! A controller for tests: says what it is told to, remembers what it hears.
+
+use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::event::NodeHello;
+use spur_core::id::{Generation, JobId, NodeId};
+use spur_proto::wire;
+use spur_proto::wire::link_server::{Link, LinkServer};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+/// How long anything may take.
+pub const SOON: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Heard {
+    all: Vec<FromAgent>,
+    link: Option<mpsc::Sender<Result<wire::ControllerMessage, Status>>>,
+    links: usize,
+    mute: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    heard: Mutex<Heard>,
+    changed: Condvar,
+}
+
+/// The controller; one agent at a time.
+pub struct Controller {
+    shared: Arc<Shared>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+struct Service(Arc<Shared>);
+
+#[tonic::async_trait]
+impl Link for Service {
+    type ConnectStream =
+        Pin<Box<dyn Stream<Item = Result<wire::ControllerMessage, Status>> + Send>>;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<wire::AgentMessage>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let (send, receive) = mpsc::channel(1024);
+        let mut incoming = request.into_inner();
+        let shared = Arc::clone(&self.0);
+        {
+            let mut heard = shared.heard.lock().unwrap();
+            heard.link = Some(send.clone());
+            heard.links += 1;
+        }
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = incoming.next().await {
+                let message = FromAgent::try_from(message).unwrap();
+                let ack = {
+                    let mut heard = shared.heard.lock().unwrap();
+                    heard.all.push(message.clone());
+                    shared.changed.notify_all();
+                    !heard.mute
+                };
+                if let (FromAgent::Report { number, .. }, true) = (message, ack) {
+                    let ack = ToAgent::Ack { report: number };
+                    drop(send.send(Ok(wire::ControllerMessage::from(&ack))).await);
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receive))))
+    }
+}
+
+impl Controller {
+    /// Listens on a socket.
+    pub fn new(socket: &Path) -> Self {
+        let shared = Arc::new(Shared::default());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let service = LinkServer::new(Service(Arc::clone(&shared)));
+        let listener = runtime.block_on(async { tokio::net::UnixListener::bind(socket).unwrap() });
+        runtime.spawn(
+            tonic::transport::Server::builder()
+                .serve_with_incoming(service, UnixListenerStream::new(listener)),
+        );
+        Self {
+            shared,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// Acknowledges nothing from now on, or again.
+    pub fn mute(&self, mute: bool) {
+        self.shared.heard.lock().unwrap().mute = mute;
+    }
+
+    /// Sends an order over the present link.
+    pub fn send(&self, order: &ToAgent) {
+        let link = self
+            .shared
+            .heard
+            .lock()
+            .unwrap()
+            .link
+            .clone()
+            .expect("an agent has connected");
+        link.blocking_send(Ok(wire::ControllerMessage::from(order)))
+            .unwrap();
+    }
+
+    /// Says that the node should hold nothing.
+    pub fn welcome(&self) {
+        self.send(&ToAgent::Welcome {
+            node: NodeId(0),
+            generation: Generation(0),
+            jobs: vec![],
+            steps: vec![],
+        });
+    }
+
+    /// Ends a job.
+    pub fn revoke(&self, job: u32, generation: u64) {
+        self.send(&ToAgent::Revoke {
+            job: JobId(job),
+            generation: Generation(generation),
+        });
+    }
+
+    /// Waits until something that was heard satisfies `pick`; the first in order.
+    pub fn hear<T>(&self, what: &str, pick: impl Fn(&FromAgent) -> Option<T>) -> T {
+        let end = Instant::now() + SOON;
+        let mut heard = self.shared.heard.lock().unwrap();
+        loop {
+            if let Some(found) = heard.all.iter().find_map(&pick) {
+                return found;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(
+                !left.is_zero(),
+                "did not hear {what}; heard {:#?}",
+                heard.all
+            );
+            heard = self.shared.changed.wait_timeout(heard, left).unwrap().0;
+        }
+    }
+
+    /// Everything heard so far that satisfies `pick`.
+    pub fn heard<T>(&self, pick: impl Fn(&FromAgent) -> Option<T>) -> Vec<T> {
+        self.shared
+            .heard
+            .lock()
+            .unwrap()
+            .all
+            .iter()
+            .filter_map(pick)
+            .collect()
+    }
+
+    /// Waits for a report.
+    pub fn report(&self, what: &str, pick: impl Fn(&Report) -> bool) -> Report {
+        self.hear(what, |message| match message {
+            FromAgent::Report { report, .. } if pick(report) => Some(report.clone()),
+            _ => None,
+        })
+    }
+
+    /// Waits until a job is gone.
+    pub fn cleaned(&self, job: u32) {
+        self.report(
+            "Cleaned",
+            |report| matches!(report, Report::Cleaned { job: of, .. } if *of == JobId(job)),
+        );
+    }
+
+    /// Waits for the `count`th Hello.
+    pub fn hello(&self, count: usize) -> NodeHello {
+        let end = Instant::now() + SOON;
+        loop {
+            let hellos = self.heard(|message| match message {
+                FromAgent::Hello { hello, .. } => Some(hello.clone()),
+                _ => None,
+            });
+            if let Some(hello) = hellos.get(count - 1) {
+                return hello.clone();
+            }
+            assert!(Instant::now() < end, "no Hello number {count}");
+            let heard = self.shared.heard.lock().unwrap();
+            drop(
+                self.shared
+                    .changed
+                    .wait_timeout(heard, Duration::from_millis(200))
+                    .unwrap(),
+            );
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Agents that die, and jobs that do not want to.
+
+use super::node::{Node, possible, wait};
+use super::orders::{batch, run};
+use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::id::{Generation, JobId, NodeId};
+
+/// A script that says that it runs, waits for the file `go`, and then looks what it can open.
+fn waiting(node: &Node, end: &str) -> String {
+    format!(
+        "echo started > started; while [ ! -e go ]; do sleep 0.02; done; {}{end}",
+        node.try_all("opened")
+    )
+}
+
+#[test]
+fn a_job_is_fenced_without_an_agent_and_adopted_by_the_next() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    let order = run(
+        &node,
+        1,
+        5,
+        &[1, 2],
+        &waiting(&node, "while [ ! -e end ]; do sleep 0.02; done; exit 7"),
+    );
+    node.text("started");
+    node.kill_agent();
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "1 2\n", "fenced while no agent lives");
+    node.start_agent();
+    let hello = node.controller.hello(2);
+    assert_eq!(hello.jobs, [(JobId(1), Generation(5))]);
+    let steps = vec![batch(&node, &order, "false")];
+    node.controller.send(&ToAgent::Welcome {
+        node: NodeId(0),
+        generation: Generation(5),
+        jobs: vec![order],
+        steps,
+    });
+    std::fs::write(node.out("end"), "").unwrap();
+    let report = node.controller.report("the end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    assert!(
+        matches!(report, Report::StepEnded { exit, .. } if exit.code == 7),
+        "{report:?}"
+    );
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    assert!(node.traces(1).is_empty(), "{:?}", node.traces(1));
+    node.finish();
+}
+
+#[test]
+fn an_end_that_no_agent_saw_is_reported_by_the_next() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    run(&node, 1, 5, &[1], &waiting(&node, "exit 9"));
+    node.text("started");
+    node.kill_agent();
+    std::fs::write(node.out("go"), "").unwrap();
+    wait("the job has ended", || {
+        node.procs(1).is_empty().then_some(())
+    });
+    node.start_agent();
+    let report = node.controller.report("the end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    assert!(
+        matches!(report, Report::StepEnded { exit, .. } if exit.code == 9),
+        "{report:?}"
+    );
+    // The controller has given the job up meanwhile: what is not wanted goes.
+    node.controller.welcome();
+    node.controller.cleaned(1);
+    assert!(node.traces(1).is_empty());
+    node.finish();
+}
+
+#[test]
+fn reports_are_repeated_until_they_are_acknowledged() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    node.controller.mute(true);
+    run(&node, 1, 5, &[1], "exit 4");
+    let number = |node: &Node| {
+        node.controller.heard(|message| match message {
+            FromAgent::Report {
+                number,
+                report: Report::StepEnded { .. },
+            } => Some(*number),
+            _ => None,
+        })
+    };
+    wait("the report", || (number(&node).len() == 1).then_some(()));
+    node.kill_agent();
+    node.controller.mute(false);
+    node.start_agent();
+    wait("the report again", || {
+        (number(&node).len() == 2).then_some(())
+    });
+    assert_eq!(number(&node)[0], number(&node)[1]);
+    node.stop_agent();
+    node.start_agent();
+    node.controller.welcome();
+    node.controller.cleaned(1);
+    assert_eq!(
+        number(&node).len(),
+        2,
+        "once acknowledged it is not said again"
+    );
+    node.finish();
+}
+
+#[test]
+fn a_stopped_agent_leaves_jobs_alone() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    run(&node, 1, 5, &[3], &waiting(&node, ""));
+    node.text("started");
+    node.stop_agent();
+    assert!(!node.procs(1).is_empty());
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "3\n");
+    node.finish();
+}
+
+#[test]
+fn a_job_that_ignores_term_and_hides_is_gone_before_its_gpu_is_free() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let hide = "trap '' TERM; setsid sh -c 'trap \"\" TERM; (while :; do sleep 0.05; done) & echo hidden > started; wait' & trap '' TERM; wait";
+    run(&node, 1, 5, &[0], hide);
+    node.text("started");
+    assert!(node.procs(1).len() >= 2);
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    assert!(node.procs(1).is_empty() && node.traces(1).is_empty());
+    let ended = node.controller.heard(|message| match message {
+        FromAgent::Report { report, .. } => Some(matches!(report, Report::StepEnded { .. })),
+        _ => None,
+    });
+    assert_eq!(ended, [true, false], "the step's end comes before Cleaned");
+    run(&node, 2, 6, &[0], &node.try_all("next"));
+    assert_eq!(node.text("next"), "0\n");
+    node.finish();
+}
+
+#[test]
+fn leftovers_of_a_murdered_node_are_removed() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    run(&node, 1, 5, &[0], &waiting(&node, ""));
+    node.text("started");
+    node.kill_agent();
+    node.finish();
+}
+
+#[test]
+fn a_second_agent_is_kept_out() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let second = std::process::Command::new(super::node::SPURD)
+        .arg("--config")
+        .arg(node.dir.path().join("spurd.toml"))
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    assert!(
+        String::from_utf8_lossy(&second.stderr).contains("another spurd uses state_dir"),
+        "{second:?}"
+    );
+    assert!(
+        !node.spurd("leftovers").status.success(),
+        "nor is anything removed under a living agent"
+    );
+    node.finish();
+}

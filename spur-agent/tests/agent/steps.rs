@@ -1,0 +1,185 @@
+//! Steps whose command comes from a client.
+
+use super::node::{Node, possible};
+use super::orders::{USER, job, step, ticket};
+use spur_core::agent::order::{Report, StepOrder, ToAgent};
+use spur_core::id::StepKind;
+use spur_proto::frame::{read_frame, write_frame};
+use spur_proto::wire::{FromStep, Open, ToStep, from_step, to_step};
+use std::os::unix::net::UnixStream;
+
+/// What a client is told, put together.
+#[derive(Debug, Default)]
+struct Told {
+    output: String,
+    error: String,
+    refused: bool,
+    code: Option<u32>,
+    ended: bool,
+}
+
+/// Connects as `uid` and runs a shell line.
+fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
+    let socket = node.dir.path().join("spurd.sock");
+    // Who the client is is decided when it connects: a thread of its own takes the user's identity for that moment.
+    let mut stream = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(uid)).unwrap();
+        UnixStream::connect(socket).unwrap()
+    })
+    .join()
+    .unwrap();
+    let open = Open {
+        ticket,
+        argv: ["/bin/sh", "-c", line]
+            .map(|word| word.as_bytes().to_vec())
+            .to_vec(),
+        env: vec![b"PATH=/usr/bin:/bin".to_vec()],
+        work_dir: node
+            .dir
+            .path()
+            .join("out")
+            .display()
+            .to_string()
+            .into_bytes(),
+        umask: 0o22,
+        ..Open::default()
+    };
+    write_frame(
+        &mut stream,
+        &ToStep {
+            kind: Some(to_step::Kind::Open(open)),
+        },
+    )
+    .unwrap();
+    let mut told = Told::default();
+    while let Ok(Some(message)) = read_frame::<FromStep>(&mut stream) {
+        match message.kind.unwrap() {
+            from_step::Kind::Started(_) => {}
+            from_step::Kind::Output(output) => {
+                told.output.push_str(&String::from_utf8_lossy(&output.data))
+            }
+            from_step::Kind::Exit(exit) => told.code = Some(exit.code),
+            from_step::Kind::Error(error) => {
+                told.error.push_str(&error.text);
+                told.refused |= error.refused;
+            }
+            from_step::Kind::Ended(_) => told.ended = true,
+        }
+    }
+    told
+}
+
+fn order(node: &Node, number: u32, gpus: &[u32]) -> StepOrder {
+    let order = job(node, number, 5, gpus);
+    node.controller.send(&ToAgent::Assign(order.clone()));
+    step(&order, StepKind::Numbered(0))
+}
+
+#[test]
+fn a_client_gets_its_output_and_its_exit_code() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let step = order(&node, 1, &[2]);
+    node.controller.send(&ToAgent::Launch(step.clone()));
+    let told = client(
+        &node,
+        ticket(&step, USER),
+        USER,
+        "id -u; echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES; exit 6",
+    );
+    assert_eq!(told.output, "65534\n0 2\n", "{told:?}");
+    assert_eq!((told.code, told.ended), (Some(6), true));
+    let report = node.controller.report("the end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    assert!(
+        matches!(report, Report::StepEnded { exit, .. } if exit.code == 6),
+        "{report:?}"
+    );
+    let again = client(&node, ticket(&step, USER), USER, "echo twice");
+    assert!(again.refused && again.output.is_empty(), "{again:?}");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+#[test]
+fn a_client_may_come_before_its_order() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let step = order(&node, 1, &[2]);
+    let told = std::thread::scope(|scope| {
+        let early = scope.spawn(|| client(&node, ticket(&step, USER), USER, "echo here"));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        node.controller.send(&ToAgent::Launch(step.clone()));
+        early.join().unwrap()
+    });
+    assert_eq!(
+        (told.output.as_str(), told.code),
+        ("here\n", Some(0)),
+        "{told:?}"
+    );
+    node.finish();
+}
+
+#[test]
+fn a_ticket_counts_for_its_user_and_step_only() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let step = order(&node, 1, &[2]);
+    node.controller.send(&ToAgent::Launch(step.clone()));
+    let good = ticket(&step, USER);
+    let mut forged = good.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let older = StepOrder {
+        generation: spur_core::id::Generation(4),
+        ..step.clone()
+    };
+    for (what, bytes, uid) in [
+        ("another user", good.clone(), 65533),
+        ("even root", good.clone(), 0),
+        ("a forged one", forged, USER),
+        ("none", Vec::new(), USER),
+        ("an older placement", ticket(&older, USER), USER),
+    ] {
+        let told = client(&node, bytes, uid, "echo in > broke-in");
+        assert!(
+            told.refused && told.ended && !told.error.is_empty(),
+            "{what}: {told:?}"
+        );
+    }
+    assert!(!node.out("broke-in").exists());
+    let told = client(&node, good, USER, "echo mine");
+    assert_eq!(told.output, "mine\n", "{told:?}");
+    node.finish();
+}
+
+#[test]
+fn a_step_with_fewer_gpus_opens_only_those() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let mut narrow = order(&node, 1, &[2, 4, 6]);
+    narrow.share.gpus = [4].into_iter().collect();
+    node.controller.send(&ToAgent::Launch(narrow.clone()));
+    let told = client(&node, ticket(&narrow, USER), USER, &node.try_all("narrow"));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(node.text("narrow"), "4\n");
+    let mut whole = narrow.clone();
+    whole.step = StepKind::Numbered(1);
+    whole.share.gpus = [2, 4, 6].into_iter().collect();
+    node.controller.send(&ToAgent::Launch(whole.clone()));
+    client(&node, ticket(&whole, USER), USER, &node.try_all("whole"));
+    assert_eq!(node.text("whole"), "2 4 6\n");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    assert!(node.traces(1).is_empty(), "{:?}", node.traces(1));
+    node.finish();
+}
