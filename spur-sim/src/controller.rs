@@ -1,16 +1,17 @@
 //! The controller's shell, simulated: decides in memory, makes durable in batches, and only then acts and answers.
 
+mod accounts;
+mod sending;
+
 use crate::machine::{Around, name};
-use crate::outcome::Outcome;
 use crate::queue::{At, Happening, Stream, Word};
-use spur_core::agent::order::{BatchOrder, Report, ToAgent};
+use spur_core::agent::order::Report;
 use spur_core::cluster::Cluster;
 use spur_core::effect::Effect;
 use spur_core::event::Event;
 use spur_core::id::{JobId, NodeId, StepKind, Uid};
-use spur_core::job::Job;
 use spur_core::job::admit::admit;
-use spur_core::job::spec::{JobKind, JobSpec, Payload};
+use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::{StepSpec, grant};
 use spur_core::partition::{Partition, PartitionState};
@@ -365,142 +366,6 @@ impl Controller {
         }
         self.finish(around);
     }
-
-    fn release(&mut self, out: Out, around: &mut Around<'_>) {
-        match out {
-            Out::Acknowledge(client, job) => {
-                around.oracle.acknowledge(job);
-                self.answered.push((client, job));
-            }
-            Out::Welcome(at, stream) => {
-                let Some(node) = self.node(at) else { return };
-                let (jobs, steps) = self.cluster.welcome(node);
-                let steps = steps.into_iter().map(with_script).collect();
-                let generation = self.cluster.generation;
-                self.send(
-                    at,
-                    stream,
-                    ToAgent::Welcome {
-                        node,
-                        generation,
-                        jobs,
-                        steps,
-                    },
-                    around,
-                );
-            }
-            Out::Ack(at, stream, report) => self.send(at, stream, ToAgent::Ack { report }, around),
-            Out::Effect(effect) => self.send_effect(&effect, around),
-        }
-    }
-
-    fn send_effect(&mut self, effect: &Effect, around: &mut Around<'_>) {
-        let (node, message) = match effect {
-            Effect::Assign { node, job } => (
-                *node,
-                self.cluster.job_order(*job, *node).map(ToAgent::Assign),
-            ),
-            Effect::Launch { node, job, step } => {
-                let order = self.cluster.step_order(*job, *step, *node);
-                (
-                    *node,
-                    order.map(|order| ToAgent::Launch(with_script(order))),
-                )
-            }
-            Effect::Revoke {
-                node,
-                job,
-                generation,
-            } => (
-                *node,
-                Some(ToAgent::Revoke {
-                    job: *job,
-                    generation: *generation,
-                }),
-            ),
-            Effect::Notify { .. } | Effect::DropPayload { .. } => return,
-        };
-        let Some(at) = self.machine_of(node) else {
-            return;
-        };
-        if let (Some(message), Some((stream, _))) = (message, self.streams.get(&at).copied()) {
-            self.send(at, stream, message, around);
-        }
-    }
-
-    /// The machine of a node.
-    pub(crate) fn machine_of(&self, node: NodeId) -> Option<At> {
-        position(self.cluster.nodes.get(&node)?.name.as_str())
-    }
-
-    /// Messages of a stream arrive in order.
-    fn send(&mut self, at: At, stream: Stream, message: ToAgent, around: &mut Around<'_>) {
-        let delay = around.delay();
-        let Some((_, last)) = self
-            .streams
-            .get_mut(&at)
-            .filter(|(known, _)| *known == stream)
-        else {
-            return;
-        };
-        let arrival = Millis(around.queue.now.0 + delay).max(*last);
-        *last = arrival;
-        around
-            .queue
-            .at(arrival, Happening::ToAgent(at, stream, Box::new(message)));
-    }
-
-    /// Replays the log from nothing: that must give what is in memory. Fills in the outcome's numbers.
-    pub(crate) fn settle_accounts(&self, around: &mut Around<'_>, outcome: &mut Outcome) {
-        let mut replayed = Cluster::default();
-        let mut digest = 0xcbf2_9ce4_8422_2325_u64;
-        let mut count = |job: Option<&Job>| {
-            if let Some(job) = job {
-                *outcome.ends.entry(job.state).or_default() += 1;
-            }
-        };
-        for (at, event) in &self.log {
-            if let Event::Purged { jobs } = event {
-                jobs.iter().for_each(|job| count(replayed.jobs.get(job)));
-            }
-            replayed.apply(*at, event);
-            for byte in format!("{at:?}{event:?}").bytes() {
-                digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        }
-        self.cluster.jobs.values().for_each(|job| count(Some(job)));
-        if replayed != self.cluster {
-            around
-                .oracle
-                .breaks("a replay of the log gives another cluster".to_owned());
-        }
-        outcome.digest = digest;
-        outcome.events = self.durable as u64;
-        outcome.ignored = self.ignored;
-    }
-}
-
-/// The machine of a name, the inverse of [`name`].
-fn position(name: &str) -> Option<At> {
-    name.strip_prefix('n')?
-        .parse::<usize>()
-        .ok()?
-        .checked_sub(1)
-}
-
-fn with_script(
-    mut order: spur_core::agent::order::StepOrder,
-) -> spur_core::agent::order::StepOrder {
-    if order.step == StepKind::Batch {
-        order.batch = Some(Arc::new(BatchOrder {
-            payload: Payload::default(),
-            stdin: String::new(),
-            stdout: String::new(),
-            stderr: String::new(),
-            append: false,
-        }));
-    }
-    order
 }
 
 fn event_of(node: NodeId, report: Report) -> Event {

@@ -26,6 +26,8 @@ pub struct Params {
 pub struct Faults {
     /// The controller dies and comes back.
     pub controller_crash_secs: u64,
+    /// The controller dies when it would have heard that a batch is on the disk.
+    pub crash_while_writing_permille: u32,
     /// An agent dies and comes back.
     pub agent_crash_secs: u64,
     /// A machine reboots.
@@ -59,6 +61,7 @@ impl Default for Faults {
     fn default() -> Self {
         Self {
             controller_crash_secs: 90,
+            crash_while_writing_permille: 8,
             agent_crash_secs: 40,
             reboot_secs: 150,
             cut_secs: 30,
@@ -73,6 +76,7 @@ impl Faults {
     /// Nothing goes wrong.
     pub const NONE: Self = Self {
         controller_crash_secs: 0,
+        crash_while_writing_permille: 0,
         agent_crash_secs: 0,
         reboot_secs: 0,
         cut_secs: 0,

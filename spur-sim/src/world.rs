@@ -184,7 +184,14 @@ impl<'a> World<'a> {
             }
             Happening::GiveBack(job) => controller.give_back(job, &mut around),
             Happening::Operator => client::operate(controller, &mut around),
-            Happening::Durable(life) => controller.durable(life, &mut around),
+            Happening::Durable(life) => {
+                let chance = around.params.faults.crash_while_writing_permille;
+                if around.stormy && around.rng.chance(chance) {
+                    self.fault(Fault::ControllerCrash);
+                } else {
+                    controller.durable(life, &mut around);
+                }
+            }
             Happening::Due(life) => controller.due(life, &mut around),
             Happening::ToController(at, stream, word) => {
                 controller.hears(at, stream, word, &mut around);
@@ -205,11 +212,14 @@ impl<'a> World<'a> {
             Happening::Emptied(part) => machines[part.at].emptied(part, &mut around),
             Happening::AgentStart(at) => machines[at].start_agent(&mut around),
             Happening::Calm => self.stormy = false,
-            Happening::Fault(fault) => self.fault(fault),
+            Happening::Fault(fault) => {
+                fault.schedule(&self.params.faults, &mut self.queue, &mut self.rng);
+                self.fault(fault);
+            }
         }
     }
 
-    /// A fault, and the next of its kind. None happens after the calm has come.
+    /// A fault somewhere. None happens after the calm has come.
     fn fault(&mut self, fault: Fault) {
         if !self.stormy {
             return;
@@ -223,7 +233,6 @@ impl<'a> World<'a> {
             Fault::Reboot => self.crash_agent(at, true),
             Fault::Cut => self.cut_stream(at),
         }
-        fault.schedule(&self.params.faults, &mut self.queue, &mut self.rng);
     }
 
     fn crash_controller(&mut self) {

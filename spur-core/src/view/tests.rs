@@ -45,6 +45,7 @@ fn a_row_shows_what_a_job_holds_and_what_it_held() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn filters() {
     let mut world = World::new(2, 8);
     let running = world.start(gang(1, 8));

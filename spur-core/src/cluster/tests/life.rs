@@ -276,6 +276,27 @@ fn a_requeued_job_may_start_elsewhere_before_its_old_nodes_are_clean() {
 }
 
 #[test]
+fn a_late_word_of_an_earlier_placement_frees_nothing() {
+    let mut world = World::new(1, 8);
+    let job = world.start(gang(1, 8));
+    world.does(Event::Requeued { job });
+    let cleaned = |generation| Event::Cleaned {
+        job,
+        node: NodeId(0),
+        generation: Generation(generation),
+    };
+    world.does(cleaned(1));
+    world.plan();
+    assert_eq!(world.job(job).generation, Generation(2));
+    assert_eq!(world.ignores(cleaned(1)), "nothing is held there");
+    world.does(Event::Cancelled { job, by: Uid(0) });
+    assert_eq!(world.ignores(cleaned(1)), "stale generation");
+    assert_eq!(world.node(0).gpus_used.len(), 8);
+    world.does(cleaned(2));
+    assert!(world.node(0).gpus_used.is_empty());
+}
+
+#[test]
 fn an_ended_job_can_be_requeued_and_leaves_its_steps_behind() {
     let mut world = World::new(1, 8);
     let job = world.start(batch());

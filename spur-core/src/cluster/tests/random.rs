@@ -339,6 +339,7 @@ impl History {
         );
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in run_node")]
     fn run(&mut self, op: Op) {
         match op {
             Op::Submit(spec) => self.submit(*spec),
@@ -408,6 +409,7 @@ impl History {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in run")]
     fn run_node(&mut self, op: Op) {
         match op {
             Op::Connect {

@@ -60,6 +60,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test reads its fixtures")]
 fn read(number: u32) -> Option<(Log, Cluster)> {
     let file = |what: &str| std::fs::read(folder().join(format!("{number:03}-{what}.bin"))).ok();
     let log = rmp_serde::from_slice(&file("log")?).expect("an old log is read");
@@ -95,6 +96,10 @@ fn old_logs_and_snapshots_are_read() {
 
 #[test]
 #[ignore = "writes a pair of files into the source tree"]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the fixtures are written on demand"
+)]
 fn write_the_next_pair() {
     let (log, cluster) = history();
     let number = (1..).find(|number| read(*number).is_none()).unwrap_or(1);
@@ -194,6 +199,7 @@ impl Writer {
         self.does(Event::PartitionUpdated { name, state });
     }
 
+    #[expect(clippy::too_many_lines, reason = "one event after another")]
     fn lives(&mut self) {
         let node = NodeId(0);
         let done = self.start(JobSpec {

@@ -54,6 +54,7 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn slurms_refusals() {
     let world = world();
     let model = Some(GpuCount {
@@ -219,6 +220,7 @@ fn what_fits_an_empty_cluster_is_taken() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn nodes_and_tasks_follow_from_one_another() {
     let world = world();
     let counts = |spec: &JobSpec| (spec.nodes_min, spec.nodes_max, spec.tasks);
