@@ -93,7 +93,7 @@ fn after<'a>(seen: &[Denial], found: &'a [Denial]) -> &'a [Denial] {
 fn denials(job: Option<JobId>, limit: u32) -> Result<Vec<Denial>, Failure> {
     match link::run(link::ask(&Request::Denials { job, limit })) {
         Ok(Reply::Denials(denials)) => Ok(denials),
-        Ok(other) => Err(failed(&link::unexpected(&other))),
+        Ok(_) => Err(failed(&link::unexpected())),
         Err(trouble) => Err(failed(&trouble)),
     }
 }
@@ -120,7 +120,7 @@ fn explain(id: JobId) -> Result<u8, Failure> {
     });
     let (jobs, nodes) = match answers.map_err(|trouble| failed(&trouble))? {
         (Reply::Jobs(jobs), Reply::Nodes(nodes)) => (jobs, nodes),
-        (other, _) => return Err(failed(&link::unexpected(&other))),
+        (_, _) => return Err(failed(&link::unexpected())),
     };
     let Some(job) = jobs.first() else {
         return Err(Failure::error(

@@ -122,10 +122,8 @@ pub async fn wait_for(request: &Request) -> Result<Reply, Trouble> {
 }
 
 /// An answer of a kind that the request does not have.
-pub fn unexpected(reply: &Reply) -> Trouble {
-    let full = format!("{reply:?}");
-    let name = full.split(['(', ' ', '{']).next().unwrap_or_default();
-    Trouble::Contact(format!("Unexpected message received ({name})"))
+pub fn unexpected() -> Trouble {
+    Trouble::Contact("Unexpected message received".to_owned())
 }
 
 fn trouble(error: CallError) -> Trouble {

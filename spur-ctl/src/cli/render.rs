@@ -47,3 +47,6 @@ impl View {
 pub(crate) fn or_null(text: &str) -> &str {
     if text.is_empty() { "(null)" } else { text }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,17 +90,17 @@ async fn allocate(
     let refused =
         |trouble: Trouble| submit::refused(Command::Salloc, spec, &trouble, options.on("verbose"));
     let client = link::connect_patiently().await.map_err(refused)?;
-    let cluster = match link::call(&client, &Request::Ping).await.map_err(refused)? {
-        Reply::Pong { cluster, .. } => cluster,
-        other => return Err(refused(link::unexpected(&other))),
+    let pong = link::call(&client, &Request::Ping).await.map_err(refused)?;
+    let Reply::Pong { cluster, .. } = pong else {
+        return Err(refused(link::unexpected()));
     };
     let request = Request::Submit {
         spec: Box::new(spec.clone()),
         payload: None,
     };
-    let id = match link::call(&client, &request).await.map_err(refused)? {
-        Reply::Submitted { job } => job,
-        other => return Err(refused(link::unexpected(&other))),
+    let answer = link::call(&client, &request).await.map_err(refused)?;
+    let Reply::Submitted { job: id } = answer else {
+        return Err(refused(link::unexpected()));
     };
     let wait = tokio::time::timeout(
         patience.unwrap_or(Duration::MAX),
@@ -123,7 +123,7 @@ async fn allocate(
             );
             Err(Failure::silent(1))
         }
-        Ok(Ok(other)) => Err(refused(link::unexpected(&other))),
+        Ok(Ok(_)) => Err(refused(link::unexpected())),
         Ok(Err(trouble)) => Err(refused(trouble)),
         Err(_) => {
             cancel(id).await;

@@ -55,7 +55,7 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
                     Ok(0)
                 }
             }
-            Ok(other) => Err(refused(&link::unexpected(&other))),
+            Ok(_) => Err(refused(&link::unexpected())),
             Err(trouble) => Err(refused(&trouble)),
         }
     })
@@ -133,9 +133,9 @@ fn payload(options: &Options, here: &Surroundings, script: Vec<u8>) -> Result<Pa
 async fn wait(job: JobId) -> Result<u8, Failure> {
     match link::wait_for(&Request::AwaitEnd { job }).await {
         Ok(Reply::Ended { job }) => Ok(ended_code(&job)),
-        Ok(other) => Err(notice::not_submitted(
+        Ok(_) => Err(notice::not_submitted(
             Command::Sbatch,
-            link::unexpected(&other).text(),
+            link::unexpected().text(),
         )),
         Err(trouble) => {
             let why = format!("cannot wait for job {job}: {}", trouble.text());

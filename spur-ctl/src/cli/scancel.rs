@@ -189,7 +189,7 @@ async fn strike(
                 worst = worst.max(report(options, target.step, blow, &results));
             }
             Ok(Reply::Done) => {}
-            Ok(other) => return Err(link::unexpected(&other)),
+            Ok(_) => return Err(link::unexpected()),
             Err(Trouble::Refused(refusal)) => {
                 let all: Vec<_> = target
                     .filter
@@ -218,16 +218,9 @@ async fn confirmed(
     client: &Client,
     filter: &JobFilter,
 ) -> Result<Vec<JobId>, Trouble> {
-    let jobs = match link::call(
-        client,
-        &Request::Jobs {
-            filter: filter.clone(),
-        },
-    )
-    .await?
-    {
-        Reply::Jobs(jobs) => jobs,
-        other => return Err(link::unexpected(&other)),
+    let filter = filter.clone();
+    let Reply::Jobs(jobs) = link::call(client, &Request::Jobs { filter }).await? else {
+        return Err(link::unexpected());
     };
     let mut chosen = Vec::new();
     for job in jobs {

@@ -148,7 +148,7 @@ fn fetch(options: &Options) -> Result<Fetched, Failure> {
             partitions.retain(|p| wanted.as_ref().is_none_or(|names| names.contains(&p.name)));
             Ok((nodes, partitions.into_iter().map(Arc::new).collect()))
         }
-        (other, _) => Err(failed(link::unexpected(&other))),
+        (_, _) => Err(failed(link::unexpected())),
     }
 }
 

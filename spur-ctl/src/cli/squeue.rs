@@ -8,7 +8,7 @@ use super::render::format::{self, Layout};
 use super::render::{View, job_columns, step_columns};
 use super::resolve::filter::{self, Query};
 use super::{output, process, users};
-use spur_core::api::{JobView, Reply, Request};
+use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::Uid;
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepState;
@@ -63,17 +63,16 @@ fn fetch(query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
     }
     let failed =
         |trouble: Trouble| Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1);
-    match link::run(link::ask(&Request::Jobs { filter: wanted })).map_err(failed)? {
-        Reply::Jobs(jobs) if jobs.is_empty() && lone_id(query) => {
-            let unknown = codes::message(spur_core::api::RefusalKind::InvalidJobId);
-            Err(Failure::plain(
-                format!("slurm_load_jobs error: {unknown}"),
-                1,
-            ))
-        }
-        Reply::Jobs(jobs) => Ok(jobs),
-        other => Err(failed(link::unexpected(&other))),
+    let reply = link::run(link::ask(&Request::Jobs { filter: wanted })).map_err(failed)?;
+    let Reply::Jobs(jobs) = reply else {
+        return Err(failed(link::unexpected()));
+    };
+    if jobs.is_empty() && lone_id(query) {
+        let kind = RefusalKind::InvalidJobId;
+        let text = String::new();
+        return Err(failed(Trouble::Refused(Refusal { kind, text })));
     }
+    Ok(jobs)
 }
 
 /// One job asked for by number, and by nothing else.

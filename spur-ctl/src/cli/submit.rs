@@ -21,15 +21,15 @@ pub fn refused(command: Command, spec: &JobSpec, trouble: &Trouble, verbose: boo
         return failure;
     };
     let text = refusal.text.as_str();
-    match refusal.kind {
-        RefusalKind::InvalidPartition => failure.after(
-            command,
-            format!("invalid partition specified: {}", spec.partition),
-        ),
-        RefusalKind::NodeConfigUnavailable if FIRST_LINES.contains(&text) => {
-            failure.after(command, text)
-        }
-        _ if verbose && !text.is_empty() && *text != trouble.text() => failure.after(command, text),
-        _ => failure,
+    let bad_partition = refusal.kind == RefusalKind::InvalidPartition;
+    let first_line = FIRST_LINES.contains(&text);
+    let says_more = verbose && !text.is_empty() && *text != trouble.text();
+    if bad_partition {
+        let why = format!("invalid partition specified: {}", spec.partition);
+        return failure.after(command, why);
     }
+    if first_line || says_more {
+        return failure.after(command, text);
+    }
+    failure
 }

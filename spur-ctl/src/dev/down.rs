@@ -31,7 +31,10 @@ pub(super) fn remove(layout: &Layout) -> Result<(), Failure> {
     for config in node_configs(layout) {
         troubles.extend(clean_node(layout, &config).err());
     }
-    troubles.extend(unmount_all(layout));
+    // While anything of a job may be left, its pinned fence must stay, and so the mount and the files that name it.
+    if troubles.is_empty() {
+        troubles.extend(unmount_all(layout));
+    }
     if troubles.is_empty() {
         troubles.extend(remove_files(layout));
     }

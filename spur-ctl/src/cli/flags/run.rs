@@ -84,7 +84,9 @@ pub(super) static ROWS: &[Flag] = &[
     on("no-shell", SALLOC, "leave the allocation without a command"),
     on("overlap", SRUN, "share resources with other steps")
         .env(SRUN, "OVERLAP")
-        .implied("the steps of a job share its resources"),
+        .implied(
+            "steps share what they do not ask for by number; GPUs that a step asks for are its own",
+        ),
     on(
         "preserve-env",
         SRUN,

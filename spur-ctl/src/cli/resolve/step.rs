@@ -50,6 +50,8 @@ pub fn of_allocation(options: &Options, command: &str) -> Result<StepSpec, Failu
         (_, _) => nodes.saturating_mul(per_node.max(1)),
     });
     let per_task = numbers::gpus(options, "gpus-per-task")?.filter(|_| said("gpus-per-task"));
+    // Without a number, a step may use all CPUs of the job on its nodes, unless it is to have only its own.
+    let frugal = u32::from(options.on("exact") || said("exclusive"));
     Ok(StepSpec {
         name: if said("job-name") {
             options.value("job-name")
@@ -60,12 +62,32 @@ pub fn of_allocation(options: &Options, command: &str) -> Result<StepSpec, Failu
         .to_owned(),
         tasks,
         nodes,
-        cpus_per_task: numbers::number(options, "cpus-per-task", 1)?.unwrap_or(0),
+        cpus_per_task: numbers::number(options, "cpus-per-task", 1)?.unwrap_or(frugal),
         tasks_per_node: per_node,
         gpus_per_node: gpus(options, nodes, said)?,
         gpus_per_task: per_task,
         nodelist,
     })
+}
+
+/// What is given to a step and means something only for a job: lines for stderr.
+pub fn notices(options: &Options) -> Vec<String> {
+    let jobs_only = [
+        "mem",
+        "mem-per-cpu",
+        "mem-per-gpu",
+        "time",
+        "exclude",
+        "constraint",
+    ];
+    let said = |long: &&str| {
+        options
+            .last(long)
+            .is_some_and(|g| g.source == Source::CommandLine)
+    };
+    let line =
+        |long| format!("srun: warning: --{long} has no effect on a step: it has what its job has");
+    jobs_only.into_iter().filter(said).map(line).collect()
 }
 
 /// GPUs of the step on each node. A total is divided among the step's nodes.

@@ -187,11 +187,11 @@ fn limit(job: JobId, text: &str) -> Result<TimeLimit, Failure> {
         all_states: true,
         ..JobFilter::default()
     };
-    let present = match ask(&Request::Jobs { filter }, "slurm_load_jobs error")? {
-        Reply::Jobs(jobs) => jobs.first().and_then(|job| job.spec.time_limit),
-        other => return Err(worded("slurm_load_jobs error", &link::unexpected(&other))),
+    let prefix = "slurm_load_jobs error";
+    let Reply::Jobs(jobs) = ask(&Request::Jobs { filter }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
     };
-    match present {
+    match jobs.first().and_then(|job| job.spec.time_limit) {
         Some(TimeLimit::Secs(secs)) if longer => Ok(TimeLimit::Secs(secs.saturating_add(change))),
         Some(TimeLimit::Secs(secs)) if secs > change => Ok(TimeLimit::Secs(secs - change)),
         Some(TimeLimit::Secs(_)) => Err(Failure::plain("Invalid TimeLimit value", 1)),

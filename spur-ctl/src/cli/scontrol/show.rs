@@ -10,7 +10,6 @@ use super::{abbreviates, ask, invalid, worded};
 use spur_core::api::{JobFilter, JobView, NodeView, RefusalKind, Reply, Request};
 use spur_core::denial::Denial;
 use spur_core::id::{JobId, Uid};
-use spur_core::partition::Partition;
 use spur_core::slurm::{codes, hostlist};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -81,9 +80,9 @@ fn jobs(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         all_states: true,
         ..JobFilter::default()
     };
-    let found = match ask(&Request::Jobs { filter }, "slurm_load_jobs error")? {
-        Reply::Jobs(jobs) => jobs,
-        other => return Err(worded("slurm_load_jobs error", &link::unexpected(&other))),
+    let prefix = "slurm_load_jobs error";
+    let Reply::Jobs(found) = ask(&Request::Jobs { filter }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
     };
     if found.is_empty() {
         if one {
@@ -129,10 +128,11 @@ fn denials(job: JobId) -> Vec<Denial> {
 }
 
 fn load_nodes() -> Result<Vec<Arc<NodeView>>, Failure> {
-    match ask(&Request::Nodes, "slurm_load_node error")? {
-        Reply::Nodes(nodes) => Ok(nodes),
-        other => Err(worded("slurm_load_node error", &link::unexpected(&other))),
-    }
+    let prefix = "slurm_load_node error";
+    let Reply::Nodes(nodes) = ask(&Request::Nodes, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    Ok(nodes)
 }
 
 fn nodes(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
@@ -169,9 +169,8 @@ fn nodes(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
 
 fn partitions(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let prefix = "slurm_load_partitions error";
-    let mut partitions: Vec<Partition> = match ask(&Request::Partitions, prefix)? {
-        Reply::Partitions(partitions) => partitions,
-        other => return Err(worded(prefix, &link::unexpected(&other))),
+    let Reply::Partitions(mut partitions) = ask(&Request::Partitions, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
     };
     partitions.retain(|partition| which.is_none_or(|name| name == partition.name));
     if partitions.is_empty() {
@@ -237,9 +236,8 @@ pub fn write_script(rest: &[String]) -> Result<u8, Failure> {
             1,
         )
     })?;
-    let script = match ask(&Request::Script { job: id }, prefix)? {
-        Reply::Script(script) => script,
-        other => return Err(worded(prefix, &link::unexpected(&other))),
+    let Reply::Script(script) = ask(&Request::Script { job: id }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
     };
     let path = more
         .first()

@@ -84,7 +84,9 @@ pub fn open(options: &Options, here: &Surroundings, grant: &Grant) -> Result<Str
     let stderr = match &stdout {
         Sink::File(_) if same => Sink::WithStdout,
         Sink::Remote(remote) if same => Sink::Remote(remote.clone()),
-        _ => sink("error")?,
+        Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => {
+            sink("error")?
+        }
     };
     let stdin = match target("input") {
         Target::All => Feed::All,

@@ -47,6 +47,7 @@ pub async fn obtain(
                 .next()
                 .and_then(|n| n.parse().ok())
                 .ok_or_else(bad)?;
+            output::complain(&step::notices(options));
             within(options, JobId(job), step::of_allocation(options, program)?).await
         }
         None => alone(options, here, program).await,
@@ -64,16 +65,14 @@ async fn alone(options: &Options, here: &Surroundings, program: &str) -> Result<
     let refused =
         |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, options.on("verbose"));
     let client = link::connect_patiently().await.map_err(refused)?;
-    match run(options, &client, &request, &spec)
-        .await
-        .map_err(refused)?
-    {
-        Reply::Granted(grant) => Ok(Granted {
-            grant: *grant,
-            own_job: true,
-        }),
-        other => Err(refused(link::unexpected(&other))),
-    }
+    let answer = run(options, &client, &request, &spec).await;
+    let Reply::Granted(grant) = answer.map_err(refused)? else {
+        return Err(refused(link::unexpected()));
+    };
+    Ok(Granted {
+        grant: *grant,
+        own_job: true,
+    })
 }
 
 fn immediate(options: &Options) -> Result<Option<u64>, Failure> {
@@ -149,7 +148,7 @@ async fn within(options: &Options, job: JobId, step: StepSpec) -> Result<Granted
                     own_job: false,
                 });
             }
-            Ok(other) => return Err(no_step(job, &link::unexpected(&other).text())),
+            Ok(_) => return Err(no_step(job, &link::unexpected().text())),
             // The allocation's time limit bounds how long this may go on.
             Err(trouble) if trouble.kind() == Some(RefusalKind::NodesBusy) => {
                 let why = trouble.text();

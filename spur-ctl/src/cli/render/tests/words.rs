@@ -1,0 +1,106 @@
+//! What has no recording.
+
+use super::samples::{at, drained, mixed, node, train, view, wrapped};
+use crate::cli::fence::explanation;
+use crate::cli::render::show_job::{self, Details};
+use crate::cli::render::{job_text, node_groups, show_node};
+use spur_core::denial::{Denial, DenialCount, DeviceOp};
+use spur_core::id::{JobId, NodeName, Uid};
+use spur_core::job::state::{JobState, Reason};
+use spur_core::node::FenceState;
+use std::sync::Arc;
+
+fn denial() -> Denial {
+    Denial {
+        at: at(5),
+        node: NodeName::new("n0001").unwrap(),
+        job: JobId(3),
+        pid: 4711,
+        uid: Uid(0),
+        command: "sh".to_owned(),
+        major: 120,
+        minor: 7,
+        device: "/dev/gpu7".to_owned(),
+        op: DeviceOp::Read,
+    }
+}
+
+#[test]
+fn details_show_what_the_fence_refused() {
+    let mut job = wrapped();
+    job.denials = DenialCount {
+        total: 12,
+        suppressed: 11,
+    };
+    job.reason_text = "a sentence".to_owned();
+    let details = Details {
+        denials: &[denial()],
+    };
+    let text = show_job::record(&view(at(6)), &job, Some(&details), false);
+    let end = "   ReasonText=a sentence\n   FenceDenials=12 FenceSuppressed=11\n     \
+               Denied=2026-11-30T01:41:05 JobId=3 Node=n0001 Pid=4711 UserId=root(0) Command=sh \
+               Device=/dev/gpu7(120:7) Op=open-read\n   \n\n";
+    assert!(text.ends_with(end), "{text}");
+}
+
+#[test]
+fn an_explanation_tells_what_a_job_has_and_what_it_was_refused() {
+    let mut job = wrapped();
+    job.denials = DenialCount {
+        total: 1,
+        suppressed: 0,
+    };
+    let mut shown = mixed();
+    shown.node.inventory.simulated = true;
+    let text = explanation(&view(at(6)), &job, &[Arc::new(shown)], &[denial()]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "Job 3 (wrapped-with-a-long-name) of slurmtest: RUNNING",
+            "n0001: 2 of 8 GPUs, simulated (index 0-1); the kernel refuses all other GPUs (fence and guard)",
+            "Refused: 1 in all, 0 without a line of their own",
+        ]
+    );
+}
+
+#[test]
+fn what_is_simulated_is_called_so_and_an_unfenced_node_says_why() {
+    let mut shown = node(1);
+    shown.node.inventory.simulated = true;
+    shown.node.fence = FenceState::Unfenced;
+    shown.node.fence_note = "canary was not refused".to_owned();
+    let text = show_node::record(&view(at(6)), &shown, false, false);
+    assert!(text.contains("State=IDLE+DRAIN "), "{text}");
+    assert!(
+        text.contains("   Comment=simulated\n   Reason=canary was not refused\n\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn ended_jobs_show_nodes_or_the_reason() {
+    let mut job = train();
+    job.state = JobState::Failed;
+    job.reason = Reason::NonZeroExitCode;
+    assert_eq!(job_text::nodes_or_reason(&job), "(NonZeroExitCode)");
+    job.completing = true;
+    assert_eq!(
+        (
+            job_text::nodes_or_reason(&job).as_str(),
+            job_text::state_compact(&job)
+        ),
+        ("n[0001-0002]", "CG")
+    );
+    job.completing = false;
+    job.state = JobState::Completed;
+    assert_eq!(job_text::nodes_or_reason(&job), "n[0001-0002]");
+    assert_eq!(job_text::time_left(&view(at(11)), &train()), "2:29:50");
+}
+
+#[test]
+fn nodes_and_cpus_are_counted_by_what_they_do() {
+    let nodes = [mixed(), node(2), drained()].map(Arc::new);
+    assert_eq!(node_groups::node_counts(&nodes), [1, 1, 1, 3]);
+    assert_eq!(node_groups::cpu_counts(&nodes), [13, 115, 64, 192]);
+}
