@@ -311,6 +311,10 @@ impl RawPartition {
 mod tests {
     use super::*;
 
+    #[expect(
+        clippy::unwrap_in_result,
+        reason = "a test fails when it cannot write its file"
+    )]
     fn read(text: &str) -> Result<Config, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();

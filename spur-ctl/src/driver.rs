@@ -19,10 +19,14 @@ mod grants;
 mod pace;
 mod publish;
 mod start;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod waits;
 
-pub use ask::{AgentInput, AgentWord, Answer, Ask, Command, Input, JobChange, Outbound};
+pub use ask::{
+    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, JobChange, Outbound,
+};
 pub use start::{Parts, start};
 pub use waits::Watch;
 

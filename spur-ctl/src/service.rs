@@ -5,7 +5,7 @@ mod bounds;
 mod queries;
 
 use crate::denials::Denials;
-use crate::driver::{Answer, Ask, Command, Input, JobChange, Watch};
+use crate::driver::{Act, Answer, Ask, Await, Command, Input, JobChange, Watch};
 use crate::front::auth::Users;
 use crate::readers::{Readers, View};
 use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request};
@@ -116,72 +116,66 @@ impl Service {
         answer.map_err(|_| Stopped)
     }
 
-    /// Who may do what. Everything else is answered or refused here.
+    /// Who may do what: the one table. What is not allowed is refused here.
     async fn decide(&self, caller: &Caller, request: Request) -> Result<Decided, Refusal> {
         let view = self.readers.view();
-        let command = match request {
-            Request::Ping
-            | Request::Jobs { .. }
-            | Request::Nodes
-            | Request::Partitions
-            | Request::Denials { .. }
-            | Request::Stats => return self.query(&view, caller, request).map(Decided::Reply),
-            Request::Shutdown => {
-                operators_only(caller)?;
-                tracing::info!(uid = %caller.uid, "told to stop");
-                self.shutdown.notify_one();
-                return Ok(Decided::Reply(Reply::Done));
-            }
-            Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?,
+        let own = |job| owned(&view, caller, job);
+        let each = |jobs| each_owned(&view, caller, jobs);
+        Ok(match request {
+            Request::Ping => self.pong(&view).into(),
+            Request::Jobs { filter } => queries::jobs(&view, &filter)?.into(),
+            Request::Nodes => queries::nodes(&view).into(),
+            Request::Partitions => queries::partitions(&view).into(),
+            Request::Stats => queries::stats(&view).into(),
+            Request::Denials { job, limit } => self.denials(&view, caller, job, limit)?.into(),
+            Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?.into(),
             Request::Run {
                 mut spec,
                 step,
                 immediate,
             } => {
                 self.own(caller, &mut spec, JobKind::Run).await?;
-                Command::Run {
+                Await::Run {
                     spec,
                     step: Box::new(step),
                     immediate,
                 }
+                .into()
             }
-            Request::AwaitAllocation { job } => Command::AwaitAllocation {
-                job: owned(&view, caller, job)?,
-            },
-            Request::AwaitEnd { job } => Command::AwaitEnd {
-                job: owned(&view, caller, job)?,
-            },
-            Request::Step { job, step } => Command::Step {
-                job: mine(&view, caller, job)?,
-                step: Box::new(step),
-            },
-            Request::Finish { job, exit } => Command::Finish {
-                job: owned(&view, caller, job)?,
+            Request::AwaitAllocation { job } => Await::Allocation { job: own(job)? }.into(),
+            Request::AwaitEnd { job } => Await::End { job: own(job)? }.into(),
+            Request::Step { job, step } => {
+                let job = mine(&view, caller, job)?;
+                Act::Step {
+                    job,
+                    step: Box::new(step),
+                }
+                .into()
+            }
+            Request::Finish { job, exit } => Act::Finish {
+                job: own(job)?,
                 exit,
-            },
+            }
+            .into(),
             Request::Cancel {
                 filter,
                 signal,
                 batch_only,
                 step,
-            } => Command::Cancel {
-                jobs: targets(&view, caller, &filter)?,
-                signal,
-                batch_only,
-                step,
-            },
-            Request::Script { job } => Command::Script {
-                job: owned(&view, caller, job)?,
-            },
-            Request::Hold { jobs } => Command::Hold {
-                jobs: each_owned(&view, caller, jobs),
-            },
-            Request::Release { jobs } => Command::Release {
-                jobs: each_owned(&view, caller, jobs),
-            },
-            Request::Requeue { job } => Command::Requeue {
-                job: owned(&view, caller, job)?,
-            },
+            } => {
+                let jobs = targets(&view, caller, &filter)?;
+                Act::Cancel {
+                    jobs,
+                    signal,
+                    batch_only,
+                    step,
+                }
+                .into()
+            }
+            Request::Script { job } => Act::Script { job: own(job)? }.into(),
+            Request::Hold { jobs } => Act::Hold { jobs: each(jobs) }.into(),
+            Request::Release { jobs } => Act::Release { jobs: each(jobs) }.into(),
+            Request::Requeue { job } => Act::Requeue { job: own(job)? }.into(),
             Request::UpdateJob {
                 job,
                 time_limit,
@@ -197,10 +191,11 @@ impl Service {
                     partition,
                     priority,
                 };
-                Command::UpdateJob {
-                    job: owned(&view, caller, job)?,
+                Act::UpdateJob {
+                    job: own(job)?,
                     change,
                 }
+                .into()
             }
             Request::UpdateNode {
                 nodes,
@@ -208,18 +203,24 @@ impl Service {
                 reason,
             } => {
                 operators_only(caller)?;
-                Command::UpdateNode {
+                Act::UpdateNode {
                     nodes,
                     admin,
                     reason,
                 }
+                .into()
             }
             Request::UpdatePartition { name, state } => {
                 operators_only(caller)?;
-                Command::UpdatePartition { name, state }
+                Act::UpdatePartition { name, state }.into()
             }
-        };
-        Ok(Decided::Ask(command))
+            Request::Shutdown => {
+                operators_only(caller)?;
+                tracing::info!(uid = %caller.uid, "told to stop");
+                self.shutdown.notify_one();
+                Reply::Done.into()
+            }
+        })
     }
 
     async fn submit(
@@ -227,24 +228,19 @@ impl Service {
         caller: &Caller,
         mut spec: Box<JobSpec>,
         payload: Option<Payload>,
-    ) -> Result<Command, Refusal> {
-        let kind = match (spec.kind, &payload) {
-            (JobKind::Batch, Some(_)) | (JobKind::Alloc, None) => spec.kind,
-            (JobKind::Batch, None) => {
-                return Err(refuse(RefusalKind::Invalid, "a batch job needs a script"));
-            }
-            (JobKind::Alloc, Some(_)) => {
-                return Err(refuse(RefusalKind::Invalid, "an allocation has no script"));
-            }
-            (JobKind::Run, _) => {
-                return Err(refuse(
-                    RefusalKind::Invalid,
-                    "a job of this kind is not submitted but run",
-                ));
-            }
+    ) -> Result<Act, Refusal> {
+        let wrong = match (spec.kind, &payload) {
+            (JobKind::Batch, Some(_)) | (JobKind::Alloc, None) => None,
+            (JobKind::Batch, None) => Some("a batch job needs a script"),
+            (JobKind::Alloc, Some(_)) => Some("an allocation has no script"),
+            (JobKind::Run, _) => Some("a job of this kind is not submitted but run"),
         };
+        if let Some(wrong) = wrong {
+            return Err(refuse(RefusalKind::Invalid, wrong));
+        }
+        let kind = spec.kind;
         self.own(caller, &mut spec, kind).await?;
-        Ok(Command::Submit { spec, payload })
+        Ok(Act::Submit { spec, payload })
     }
 
     /// Makes a job the caller's, whatever the client wrote.
@@ -261,12 +257,30 @@ impl Service {
     }
 }
 
-/// What became of a request.
+/// What becomes of a request.
 enum Decided {
-    /// Answered.
+    /// It is answered.
     Reply(Reply),
-    /// For the writer.
+    /// It is for the writer.
     Ask(Command),
+}
+
+impl From<Reply> for Decided {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(reply)
+    }
+}
+
+impl From<Act> for Decided {
+    fn from(act: Act) -> Self {
+        Self::Ask(act.into())
+    }
+}
+
+impl From<Await> for Decided {
+    fn from(what: Await) -> Self {
+        Self::Ask(what.into())
+    }
 }
 
 /// A job that the caller owns, or any job for an operator.

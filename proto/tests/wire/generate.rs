@@ -1,6 +1,11 @@
 //! Makes values of any type that serde can read: a deserializer whose input is a seed. New fields and variants are covered the
 //! moment they exist.
 
+#![expect(
+    clippy::unwrap_in_result,
+    reason = "numbers are bounded before they are converted"
+)]
+
 use serde::de::{
     self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -97,7 +102,7 @@ impl<'de> de::Deserializer<'de> for &mut Source {
         )
     }
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_bool(self.next() % 2 == 0)
+        visitor.visit_bool(self.next().is_multiple_of(2))
     }
     /// Always a legal node name, since names deserialize without a check.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -108,7 +113,7 @@ impl<'de> de::Deserializer<'de> for &mut Source {
         self.deserialize_string(visitor)
     }
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.next() % 3 == 0 {
+        if self.next().is_multiple_of(3) {
             visitor.visit_none()
         } else {
             visitor.visit_some(self)

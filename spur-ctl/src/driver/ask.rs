@@ -48,16 +48,30 @@ pub struct Ask {
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// Commands that change something, or wait for something. Jobs in them are the caller's own, or the caller is an operator.
+/// What a client may want of the writer.
 #[derive(Debug)]
 pub enum Command {
-    /// See [`spur_core::api::Request::Submit`]; the owner is filled in.
-    Submit {
-        /// What is asked for.
-        spec: Box<JobSpec>,
-        /// Script and environment.
-        payload: Option<Payload>,
-    },
+    /// Something to do now.
+    Act(Act),
+    /// Something to wait for.
+    Await(Await),
+}
+
+impl From<Act> for Command {
+    fn from(act: Act) -> Self {
+        Self::Act(act)
+    }
+}
+
+impl From<Await> for Command {
+    fn from(what: Await) -> Self {
+        Self::Await(what)
+    }
+}
+
+/// What calls wait for, in jobs that are the caller's own, or anybody's for an operator.
+#[derive(Debug)]
+pub enum Await {
     /// See [`spur_core::api::Request::Run`].
     Run {
         /// What is asked for.
@@ -68,14 +82,26 @@ pub enum Command {
         immediate: Option<u64>,
     },
     /// Wait for an allocation.
-    AwaitAllocation {
+    Allocation {
         /// Which job.
         job: JobId,
     },
     /// Wait for a job's end.
-    AwaitEnd {
+    End {
         /// Which job.
         job: JobId,
+    },
+}
+
+/// Commands that are answered in the turn that takes them. Jobs in them are the caller's own, or the caller is an operator.
+#[derive(Debug)]
+pub enum Act {
+    /// See [`spur_core::api::Request::Submit`]; the owner is filled in.
+    Submit {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+        /// Script and environment.
+        payload: Option<Payload>,
     },
     /// Grant a step.
     Step {
@@ -147,7 +173,7 @@ pub enum Command {
     },
 }
 
-/// What [`Command::UpdateJob`] changes; `None` leaves a field alone.
+/// What [`Act::UpdateJob`] changes; `None` leaves a field alone.
 #[derive(Clone, Debug, Default)]
 pub struct JobChange {
     /// Limit.

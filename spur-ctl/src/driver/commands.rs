@@ -2,9 +2,9 @@
 //! allows it is settled here, since only the writer knows it.
 
 use super::Writer;
-use super::ask::{Answer, Ask, Command, JobChange};
+use super::ask::{Act, Answer, Ask, Await, Command, JobChange};
 use super::turn::Turn;
-use super::waits::{WaitKind, parts};
+use super::waits::WaitKind;
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
@@ -32,66 +32,55 @@ fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
 impl Writer {
     /// Takes one question: answers it in this turn, or lets it wait.
     pub(super) fn ask(&mut self, turn: &mut Turn, ask: Ask) {
-        let (command, ask) = parts(ask);
-        let waits = matches!(
+        let Ask {
+            call,
+            caller,
             command,
-            Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. }
-        );
-        if waits && self.waits.is_full() {
-            let busy = refuse(RefusalKind::Busy, "too many calls wait already");
-            turn.answers.push((ask.2, Err(busy)));
-            return;
-        }
-        let caller = ask.1.clone();
-        let answer = match command {
-            Command::Run {
+            reply,
+        } = ask;
+        let waits = match command {
+            Command::Act(act) => {
+                let answer = self.act(turn, &caller, act);
+                turn.answers.push((reply, answer));
+                return;
+            }
+            Command::Await(_) if self.waits.is_full() => {
+                Err(refuse(RefusalKind::Busy, "too many calls wait already"))
+            }
+            Command::Await(Await::Run {
                 spec,
                 step,
                 immediate,
-            } => match self.submit(turn, *spec, None) {
-                Ok(job) => {
-                    let deadline = immediate.map(|secs| {
-                        Instant::now() + Duration::from_secs(secs.min(u64::from(u32::MAX)))
-                    });
-                    self.wait(job, ask, WaitKind::Run { step, deadline });
-                    return;
-                }
-                Err(refusal) => Err(refusal),
-            },
-            Command::AwaitAllocation { job } => match self.state(job) {
-                Ok(JobState::Pending) => return self.wait(job, ask, WaitKind::Allocation),
-                Ok(JobState::Running) => {
-                    turn.notified.insert(job);
-                    return self.wait(job, ask, WaitKind::Allocation);
-                }
-                Ok(_) => Err(self.ended_early(job)),
-                Err(refusal) => Err(refusal),
-            },
-            Command::AwaitEnd { job } => match self.state(job) {
-                Ok(JobState::Pending | JobState::Running) => {
-                    return self.wait(job, ask, WaitKind::End);
-                }
-                Ok(_) => self.ended(job),
-                Err(refusal) => Err(refusal),
-            },
-            other => self.command(turn, &caller, other),
+            }) => {
+                let bounded = |secs: u64| Duration::from_secs(secs.min(u64::from(u32::MAX)));
+                let deadline = immediate.map(|secs| Instant::now() + bounded(secs));
+                let job = self.submit(turn, *spec, None);
+                job.map(|job| (job, WaitKind::Run { step, deadline }))
+            }
+            Command::Await(Await::Allocation { job }) => {
+                self.state(job).map(|_| (job, WaitKind::Allocation))
+            }
+            Command::Await(Await::End { job }) => self.state(job).map(|_| (job, WaitKind::End)),
         };
-        turn.answers.push((ask.2, answer));
+        match waits {
+            Ok((job, kind)) => {
+                self.wait(job, (call, caller, reply), kind);
+                // It may have come to that already.
+                turn.notified.insert(job);
+            }
+            Err(refusal) => turn.answers.push((reply, Err(refusal))),
+        }
     }
 
     /// The commands that are answered at once.
-    fn command(&mut self, turn: &mut Turn, caller: &Caller, command: Command) -> Answer {
-        match command {
-            Command::Submit { spec, payload } => self
+    fn act(&mut self, turn: &mut Turn, caller: &Caller, act: Act) -> Answer {
+        match act {
+            Act::Submit { spec, payload } => self
                 .submit(turn, *spec, payload)
                 .map(|job| Reply::Submitted { job }),
-            Command::Step { job, step } => match self.state(job)? {
-                JobState::Pending => Err(refuse(RefusalKind::JobPending, "")),
-                JobState::Running => self.grant_step(turn, job, &step, caller),
-                _ => Err(refuse(RefusalKind::AlreadyDone, "")),
-            },
-            Command::Finish { job, exit } => self.finish(turn, job, Event::Finished { job, exit }),
-            Command::Cancel {
+            Act::Step { job, step } => self.grant_step(turn, job, &step, caller),
+            Act::Finish { job, exit } => self.finish(turn, job, Event::Finished { job, exit }),
+            Act::Cancel {
                 jobs,
                 signal,
                 batch_only,
@@ -104,17 +93,17 @@ impl Writer {
                 };
                 Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
             }
-            Command::Script { job } => self.script(turn, job),
-            Command::Hold { jobs } => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
-            Command::Release { jobs } => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
-            Command::Requeue { job } => self.requeue(turn, job),
-            Command::UpdateJob { job, change } => self.update_job(turn, caller, job, change),
-            Command::UpdateNode {
+            Act::Script { job } => self.script(turn, job),
+            Act::Hold { jobs } => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
+            Act::Release { jobs } => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
+            Act::Requeue { job } => self.requeue(turn, job),
+            Act::UpdateJob { job, change } => self.update_job(turn, caller, job, change),
+            Act::UpdateNode {
                 nodes,
                 admin,
                 reason,
             } => self.update_nodes(turn, caller, &nodes, admin, reason.as_deref()),
-            Command::UpdatePartition { name, state } => {
+            Act::UpdatePartition { name, state } => {
                 let update = Event::PartitionUpdated {
                     name: name.clone(),
                     state,
@@ -122,9 +111,6 @@ impl Writer {
                 self.propose(turn, update)
                     .map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
                 Ok(Reply::Done)
-            }
-            Command::Run { .. } | Command::AwaitAllocation { .. } | Command::AwaitEnd { .. } => {
-                Err(refuse(RefusalKind::Invalid, "this call waits"))
             }
         }
     }

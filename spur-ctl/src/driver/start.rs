@@ -30,44 +30,9 @@ pub struct Parts {
 }
 
 /// Reads the state back, makes the configuration known, and starts the writer on a thread of its own.
-pub fn start(
-    mut store: Box<dyn Store>,
-    config: &Config,
-    key: Arc<[u8]>,
-) -> Result<Parts, StoreError> {
-    let (cluster, last_at) = store.load()?.replay();
-    store.retain_payloads(&cluster)?;
-    let (publisher, readers) = Publisher::new();
-    let denials = Arc::new(Denials::default());
-    let snapshot_at = SNAPSHOT_MIN.max(store.snapshot_bytes());
-    let mut writer = Writer {
-        cluster,
-        store,
-        store_failed: None,
-        broken: None,
-        snapshot_at,
-        last_at,
-        links: Links::default(),
-        waits: Waits::default(),
-        pace: Pace::new(),
-        pulses: BTreeMap::new(),
-        denial_totals: BTreeMap::new(),
-        denials_due: None,
-        denials: Arc::clone(&denials),
-        publisher,
-        key,
-        counters: Counters {
-            started: now(),
-            ..Counters::default()
-        },
-        turn: 0,
-    };
-    writer.configure(config)?;
-    writer.suspect_links();
-    for job in writer.cluster.jobs.values() {
-        writer.waits.leave(job);
-    }
-    writer.publish_all();
+pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<Parts, StoreError> {
+    let (writer, readers) = Writer::open(store, config, key)?;
+    let denials = Arc::clone(&writer.denials);
     let (inbox, receiver) = mpsc::channel(INBOX_MAX);
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new()
@@ -95,6 +60,47 @@ fn run(writer: Writer, inbox: mpsc::Receiver<Input>) -> Result<(), String> {
 }
 
 impl Writer {
+    /// A writer over what the store holds, and where its rows are read.
+    pub(super) fn open(
+        mut store: Box<dyn Store>,
+        config: &Config,
+        key: Arc<[u8]>,
+    ) -> Result<(Self, Arc<Readers>), StoreError> {
+        let (cluster, last_at) = store.load()?.replay();
+        store.retain_payloads(&cluster)?;
+        let (publisher, readers) = Publisher::new();
+        let snapshot_at = SNAPSHOT_MIN.max(store.snapshot_bytes());
+        let mut writer = Self {
+            cluster,
+            store,
+            store_failed: None,
+            broken: None,
+            snapshot_at,
+            last_at,
+            links: Links::default(),
+            waits: Waits::default(),
+            pace: Pace::new(),
+            pulses: BTreeMap::new(),
+            denial_totals: BTreeMap::new(),
+            denials_due: None,
+            denials: Arc::default(),
+            publisher,
+            key,
+            counters: Counters {
+                started: now(),
+                ..Counters::default()
+            },
+            turn: 0,
+        };
+        writer.configure(config)?;
+        writer.suspect_links();
+        for job in writer.cluster.jobs.values() {
+            writer.waits.leave(job);
+        }
+        writer.publish_all();
+        Ok((writer, readers))
+    }
+
     /// Logs the configuration if it differs from what the log says already.
     fn configure(&mut self, config: &Config) -> Result<(), StoreError> {
         let event = config.event();

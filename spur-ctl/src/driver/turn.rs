@@ -106,13 +106,11 @@ impl Writer {
             tracing::debug!(why, ?event, "event ignored");
             return Err(why);
         }
-        match &event {
-            Event::Configured { .. } | Event::PartitionUpdated { .. } => {
-                turn.partitions_touched = true
-            }
-            Event::Placed { .. } => self.counters.jobs_started += 1,
-            _ => {}
-        }
+        turn.partitions_touched |= matches!(
+            event,
+            Event::Configured { .. } | Event::PartitionUpdated { .. }
+        );
+        self.counters.jobs_started += u64::from(matches!(event, Event::Placed { .. }));
         turn.batch.events.push((turn.at, event));
         if effects.replan {
             self.pace.want();

@@ -3,7 +3,7 @@
 //! A `Run` or `Alloc` job whose owner has had no waiting call open for [`LEASE`] is ended: its client is gone for good. After a
 //! restart every such job starts with a fresh lease, so a client has that long to come back.
 
-use super::ask::{Answer, Ask};
+use super::ask::Answer;
 use super::turn::Turn;
 use super::{Input, Writer};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
@@ -357,17 +357,6 @@ impl Writer {
                 text: job.to_string(),
             })
     }
-}
-
-/// The parts of a question that outlive its command.
-pub(super) fn parts(ask: Ask) -> (super::Command, (u64, Caller, oneshot::Sender<Answer>)) {
-    let Ask {
-        call,
-        caller,
-        command,
-        reply,
-    } = ask;
-    (command, (call, caller, reply))
 }
 
 /// Tells the writer that a call is over when it is dropped unanswered.

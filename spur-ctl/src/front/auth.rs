@@ -68,10 +68,10 @@ impl Users {
 
     async fn find(&self, uid: Uid) -> Arc<Owner> {
         let now = Instant::now();
-        if let Some((since, owner)) = self.known().get(&uid) {
-            if now.duration_since(*since) < BELIEVE {
-                return Arc::clone(owner);
-            }
+        if let Some((since, owner)) = self.known().get(&uid)
+            && now.duration_since(*since) < BELIEVE
+        {
+            return Arc::clone(owner);
         }
         let owner = Arc::new(
             blocking(move || look_up(uid))

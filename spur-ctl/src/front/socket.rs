@@ -108,8 +108,10 @@ mod tests {
             bind(&path, 0o600).await,
             Err(SocketError::InUse(_))
         ));
-        std::mem::forget(live.file);
-        drop(live.listener);
+        // As a process that is killed leaves it.
+        std::fs::rename(&path, path.with_extension("kept")).unwrap();
+        drop(live);
+        std::fs::rename(path.with_extension("kept"), &path).unwrap();
         let next = bind(&path, 0o600).await.unwrap();
         assert_eq!(
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,

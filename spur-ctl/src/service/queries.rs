@@ -2,39 +2,24 @@
 
 use super::{Service, owned, refuse};
 use crate::readers::View;
-use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request, Stats};
+use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Stats};
 use spur_core::denial::Denial;
 use spur_core::id::JobId;
 use std::sync::Arc;
 
 impl Service {
-    /// Answers a query. Only kinds that the caller of this function has picked out come here.
-    pub(super) fn query(
-        &self,
-        view: &View,
-        caller: &Caller,
-        request: Request,
-    ) -> Result<Reply, Refusal> {
-        match request {
-            Request::Jobs { filter } => jobs(view, &filter),
-            Request::Nodes => Ok(Reply::Nodes(view.nodes.iter().map(Arc::clone).collect())),
-            Request::Partitions => Ok(Reply::Partitions(view.partitions.to_vec())),
-            Request::Denials { job, limit } => self.denials(view, caller, job, limit),
-            Request::Stats => Ok(Reply::Stats(Stats {
-                rss_kib: resident_kib(),
-                ..view.stats.clone()
-            })),
-            _ => Ok(Reply::Pong {
-                cluster: view.cluster.clone(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                host: self.host.clone(),
-                started: self.started,
-            }),
+    /// It lives.
+    pub(super) fn pong(&self, view: &View) -> Reply {
+        Reply::Pong {
+            cluster: view.cluster.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: self.host.clone(),
+            started: self.started,
         }
     }
 
     /// Refusals of a job of one's own; or of all of one's jobs, and for an operator of everybody's and of processes outside jobs.
-    fn denials(
+    pub(super) fn denials(
         &self,
         view: &View,
         caller: &Caller,
@@ -53,7 +38,7 @@ impl Service {
 }
 
 /// One job that does not exist is an error, as in Slurm; of several, those that exist are listed.
-fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
+pub(super) fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
     if filter.ids.is_empty() {
         return Ok(Reply::Jobs(
             view.jobs
@@ -86,6 +71,21 @@ fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
         .matches(row)
     });
     Ok(Reply::Jobs(shown.map(Arc::clone).collect()))
+}
+
+pub(super) fn nodes(view: &View) -> Reply {
+    Reply::Nodes(view.nodes.iter().map(Arc::clone).collect())
+}
+
+pub(super) fn partitions(view: &View) -> Reply {
+    Reply::Partitions(view.partitions.to_vec())
+}
+
+pub(super) fn stats(view: &View) -> Reply {
+    Reply::Stats(Stats {
+        rss_kib: resident_kib(),
+        ..view.stats.clone()
+    })
 }
 
 /// Resident memory of this process.

@@ -56,7 +56,7 @@ async fn a_thousand_acknowledged_submissions_survive_kill_9_and_no_number_is_use
     let mut back = hello("n1");
     back.jobs = vec![(running, order.generation)];
     let (mut agent, welcome) = Agent::connect_with(&controller, TOKEN, back).await.unwrap();
-    assert_eq!(welcome.jobs, [order.clone()]);
+    assert_eq!(welcome.jobs, std::slice::from_ref(&order));
     agent
         .step_ended(running, StepKind::Batch, order.generation, 0)
         .await;

@@ -241,7 +241,7 @@ async fn a_second_connection_of_a_node_replaces_the_first_and_learns_all_it_shou
     let (mut second, welcome) = Agent::connect_with(&controller, crate::process::TOKEN, again)
         .await
         .unwrap();
-    assert_eq!(welcome.jobs, [order.clone()]);
+    assert_eq!(welcome.jobs, std::slice::from_ref(&order));
     assert_eq!(welcome.steps.len(), 1);
     assert_eq!(
         welcome.steps[0].batch.as_ref().unwrap().payload,

@@ -1,9 +1,21 @@
 //! A real controller process, real sockets, and agents that speak the protocol but run nothing.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails on anything unexpected"
+)]
+
+#[cfg(test)]
 mod agent;
+#[cfg(test)]
 mod durability;
+#[cfg(test)]
 mod jobs;
+#[cfg(test)]
 mod load;
+#[cfg(test)]
 mod process;
+#[cfg(test)]
 mod rights;
+#[cfg(test)]
 mod waits;
