@@ -141,10 +141,10 @@ pub struct Agent {
 
 /// Why the agent stopped or could not start.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AgentError {
     /// The journal cannot be used.
     #[error(transparent)]
-    Journal(#[from] journal::Error),
+    Journal(#[from] journal::JournalError),
     /// The folder of cgroups cannot be read.
     #[error(transparent)]
     Cgroup(#[from] crate::cgroup::CgroupError),
@@ -158,7 +158,7 @@ impl Agent {
         token: Vec<u8>,
         refusals: audit::Buffer,
         inputs: mpsc::Sender<Input>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, AgentError> {
         let journal = Journal::open(&node.config.state_dir, &node.boot_id)?;
         let mut agent = Self {
             node,

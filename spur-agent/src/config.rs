@@ -2,6 +2,8 @@
 //!
 //! The file is read once. Every error names the file, the key and what to do.
 
+mod check;
+
 use serde::Deserialize;
 use spur_core::id::{NodeName, Uid};
 use std::path::{Path, PathBuf};
@@ -14,9 +16,6 @@ pub const GPUS_MAX: u32 = 256;
 
 /// Most CPUs that may be declared.
 pub const CPUS_MAX: u32 = 8192;
-
-/// Longest path of a Unix socket in bytes (`sun_path` less its NUL, unix(7)).
-const SOCKET_PATH_MAX: usize = 107;
 
 /// The least secret that is accepted, in bytes.
 pub const TOKEN_BYTES_MIN: usize = 32;
@@ -136,7 +135,7 @@ pub struct Config {
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ConfigError {
     /// The file cannot be read.
     #[error(
         "cannot read the configuration {file}: {source}; write it, or name another with --config"
@@ -179,8 +178,8 @@ pub enum Error {
 
 impl Config {
     /// Reads and checks a configuration file.
-    pub fn load(file: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(file).map_err(|source| Error::Read {
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
             file: file.to_owned(),
             source,
         })?;
@@ -188,12 +187,17 @@ impl Config {
     }
 
     /// Checks the text of a configuration; `file` is for messages.
-    pub fn parse(file: &Path, text: &str) -> Result<Self, Error> {
-        let raw: Raw = toml::from_str(text).map_err(|e| Error::Syntax {
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let raw: Raw = toml::from_str(text).map_err(|e| ConfigError::Syntax {
             file: file.to_owned(),
             text: e.to_string().trim_end().to_owned(),
         })?;
-        check(file, raw)
+        check::check(file, raw).map_err(|(key, value, help)| ConfigError::Value {
+            file: file.to_owned(),
+            key,
+            value,
+            help,
+        })
     }
 
     /// Where step clients reach this node, as the controller hands it out.
@@ -203,8 +207,8 @@ impl Config {
 
     /// Reads the shared secret: at least [`TOKEN_BYTES_MIN`] bytes without surrounding white space, in a file that only root (or the
     /// user that the agent runs as) may read or write.
-    pub fn token(&self) -> Result<Vec<u8>, Error> {
-        let wrong = |why: String| Error::Token {
+    pub fn token(&self) -> Result<Vec<u8>, ConfigError> {
+        let wrong = |why: String| ConfigError::Token {
             file: self.token_file.clone(),
             why,
         };
@@ -244,207 +248,6 @@ fn check_secret_mode(meta: &std::fs::Metadata) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Turns what is written into what is meant, or says which key is wrong.
-fn check(file: &Path, raw: Raw) -> Result<Config, Error> {
-    let bad = |key: &str, value: &str, help: &str| Error::Value {
-        file: file.to_owned(),
-        key: key.to_owned(),
-        value: value.to_owned(),
-        help: help.to_owned(),
-    };
-    let node =
-        NodeName::new(raw.node.clone()).map_err(|e| bad("node", &raw.node, &e.to_string()))?;
-    if !is_word(&raw.cluster) {
-        return Err(bad(
-            "cluster",
-            &raw.cluster,
-            "use letters, digits, '-' and '_' (at most 64)",
-        ));
-    }
-    let controller = raw
-        .controller
-        .strip_prefix("unix:")
-        .map(PathBuf::from)
-        .ok_or_else(|| {
-            bad(
-                "controller",
-                &raw.controller,
-                "write unix:/path, the controller's agent_socket on this machine",
-            )
-        })?;
-    for (key, path) in [("socket", &raw.socket), ("controller", &controller)] {
-        if path.as_os_str().len() > SOCKET_PATH_MAX {
-            return Err(bad(
-                key,
-                &path.to_string_lossy(),
-                "the path of a Unix socket has at most 107 bytes; use a shorter one",
-            ));
-        }
-    }
-    let absolute = [
-        ("state_dir", &raw.state_dir),
-        ("socket", &raw.socket),
-        ("controller", &controller),
-        ("token_file", &raw.token_file),
-        ("bpffs", &raw.bpffs),
-        ("root", &raw.root),
-    ];
-    for (key, path) in absolute
-        .into_iter()
-        .chain(raw.fence_object.as_ref().map(|path| ("fence_object", path)))
-    {
-        if !path.is_absolute() {
-            return Err(bad(key, &path.to_string_lossy(), "write an absolute path"));
-        }
-    }
-    let below = |name: &str| !name.is_empty() && name.split('/').all(is_word);
-    if !below(&raw.cgroup) {
-        return Err(bad(
-            "cgroup",
-            &raw.cgroup,
-            "write a folder below the cgroup v2 mount, such as spur",
-        ));
-    }
-    if !is_word(&raw.pins) {
-        return Err(bad(
-            "pins",
-            &raw.pins,
-            "write the name of a folder below bpffs, such as spur",
-        ));
-    }
-    let declare = raw.declare.unwrap_or_default();
-    check_declared(&declare).map_err(|(key, value, help)| bad(&key, &value, &help))?;
-    Ok(Config {
-        file: file.to_owned(),
-        cluster: raw.cluster,
-        node,
-        state_dir: raw.state_dir,
-        socket: raw.socket,
-        controller,
-        token_file: raw.token_file,
-        cgroup: PathBuf::from(raw.cgroup),
-        bpffs: raw.bpffs,
-        pins: raw.pins,
-        root: raw.root,
-        require: raw.require,
-        kill_wait: raw.kill_wait,
-        fence_infiniband: raw.fence_infiniband,
-        fence_object: raw.fence_object,
-        declare,
-    })
-}
-
-/// Key, value and advice of a declaration that makes no sense.
-type Wrong = (String, String, String);
-
-/// Checks the `[declare]` table.
-fn check_declared(declare: &Declare) -> Result<(), Wrong> {
-    let wrong =
-        |key: &str, value: String, help: &str| Err((key.to_owned(), value, help.to_owned()));
-    match declare.cpus {
-        Some(cpus) if cpus == 0 || cpus > CPUS_MAX => {
-            return wrong(
-                "declare.cpus",
-                cpus.to_string(),
-                "write a number from 1 to 8192, or leave it out",
-            );
-        }
-        Some(_) | None => {}
-    }
-    if declare.memory_mib == Some(0) {
-        return wrong(
-            "declare.memory_mib",
-            "0".into(),
-            "write a number of MiB above 0, or leave it out",
-        );
-    }
-    let groups = declare.gpus.as_deref().unwrap_or_default();
-    let total: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
-    if total > u64::from(GPUS_MAX) {
-        return wrong(
-            "declare.gpus.count",
-            total.to_string(),
-            "a node has at most 256 GPUs in all",
-        );
-    }
-    for (at, group) in groups.iter().enumerate() {
-        check_group(at, group)?;
-        for other in &groups[..at] {
-            let numbers = |g: &DeclaredGpus| g.minor..g.minor + g.count;
-            let (a, b) = (numbers(group), numbers(other));
-            if group.major == other.major && a.start < b.end && b.start < a.end {
-                let value = group.minor.to_string();
-                return wrong(
-                    &format!("declare.gpus[{at}].minor"),
-                    value,
-                    "another group has these numbers; choose others",
-                );
-            }
-            if group.dev_dir == other.dev_dir {
-                let value = group.dev_dir.display().to_string();
-                return wrong(
-                    &format!("declare.gpus[{at}].dev_dir"),
-                    value,
-                    "another group has this folder; choose another",
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Checks one group of stand-ins.
-fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
-    let wrong = |key: &str, value: String, help: &str| {
-        Err((format!("declare.gpus[{at}].{key}"), value, help.to_owned()))
-    };
-    let word = is_word(&group.model) && !group.model.bytes().any(|b| b.is_ascii_uppercase());
-    if !word {
-        return wrong(
-            "model",
-            group.model.clone(),
-            "use lower case letters, digits, '-' and '_', such as h200",
-        );
-    }
-    if group.count == 0 {
-        return wrong(
-            "count",
-            "0".into(),
-            "write a number above 0, or leave the group out",
-        );
-    }
-    if !(120..=127).contains(&group.major) {
-        return wrong(
-            "major",
-            group.major.to_string(),
-            "use 120 to 127, which no driver takes",
-        );
-    }
-    if group.minor >= 1 << 20 || group.minor + group.count > 1 << 20 {
-        return wrong(
-            "minor",
-            group.minor.to_string(),
-            "device minors end at 1048575",
-        );
-    }
-    if !group.dev_dir.is_absolute() {
-        return wrong(
-            "dev_dir",
-            group.dev_dir.display().to_string(),
-            "write an absolute path",
-        );
-    }
-    Ok(())
-}
-
-/// 1 to 64 letters, digits, `-`, `_`.
-fn is_word(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 fn default_state_dir() -> PathBuf {

@@ -60,10 +60,10 @@ pub struct Args {
 
 /// Why hollow nodes cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum HollowError {
     /// No usable token.
     #[error(transparent)]
-    Config(#[from] crate::config::Error),
+    Config(#[from] crate::config::ConfigError),
     /// Names that no node may have.
     #[error("--prefix: {0}")]
     Name(#[from] spur_core::id::BadNodeName),
@@ -90,7 +90,7 @@ pub enum Error {
 }
 
 /// Runs the nodes until the process is told to stop. `config` is the file of `--config`, read only without a folder.
-pub fn run(config: &Path, args: &Args) -> Result<(), Error> {
+pub fn run(config: &Path, args: &Args) -> Result<(), HollowError> {
     let (controller, token, nodes) = match &args.folder {
         Some(folder) => from_folder(folder)?,
         None => from_template(&Config::load(config)?, args)?,
@@ -130,14 +130,14 @@ pub fn run(config: &Path, args: &Args) -> Result<(), Error> {
 /// Where to connect, with which secret, as which nodes.
 type Nodes = (PathBuf, String, Vec<Arc<NodeHello>>);
 
-fn token(config: &Config) -> Result<String, Error> {
+fn token(config: &Config) -> Result<String, HollowError> {
     Ok(String::from_utf8_lossy(&config.token()?).into_owned())
 }
 
 /// Nodes that differ in nothing but their names.
-fn from_template(config: &Config, args: &Args) -> Result<Nodes, Error> {
+fn from_template(config: &Config, args: &Args) -> Result<Nodes, HollowError> {
     let hello = hello(config);
-    let node = |number| -> Result<Arc<NodeHello>, Error> {
+    let node = |number| -> Result<Arc<NodeHello>, HollowError> {
         let name = NodeName::new(format!("{}{number}", args.prefix))?;
         Ok(Arc::new(NodeHello {
             name,
@@ -149,8 +149,8 @@ fn from_template(config: &Config, args: &Args) -> Result<Nodes, Error> {
 }
 
 /// A node for every configuration in a folder of folders.
-fn from_folder(folder: &Path) -> Result<Nodes, Error> {
-    let entries = std::fs::read_dir(folder).map_err(|source| Error::Folder {
+fn from_folder(folder: &Path) -> Result<Nodes, HollowError> {
+    let entries = std::fs::read_dir(folder).map_err(|source| HollowError::Folder {
         folder: folder.to_owned(),
         source,
     })?;
@@ -163,7 +163,7 @@ fn from_folder(folder: &Path) -> Result<Nodes, Error> {
         .iter()
         .map(|file| Config::load(file))
         .collect::<Result<_, _>>()?;
-    let first = configs.first().ok_or_else(|| Error::Empty {
+    let first = configs.first().ok_or_else(|| HollowError::Empty {
         folder: folder.to_owned(),
     })?;
     let nodes = configs
@@ -295,7 +295,7 @@ async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -
                 return state;
             }
         }
-        for message in state.to_send() {
+        for message in state.take_unsent() {
             if out.send(message).await.is_err() {
                 return state;
             }

@@ -6,7 +6,7 @@
 
 mod file;
 
-pub use file::Error;
+pub use file::JournalError;
 
 use file::File;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub struct Journal {
 
 impl Journal {
     /// Opens `state_dir/journal`, or begins one. Records of jobs from before the machine's last boot are dropped; reports are kept.
-    pub fn open(state_dir: &Path, boot_id: &str) -> Result<Self, Error> {
+    pub fn open(state_dir: &Path, boot_id: &str) -> Result<Self, JournalError> {
         let (file, records) = File::open(&state_dir.join("journal"))?;
         let mut journal = Self {
             file,
@@ -140,7 +140,7 @@ impl Journal {
     }
 
     /// A job is about to be set up.
-    pub fn begin_job(&mut self, order: &Arc<JobOrder>) -> Result<(), Error> {
+    pub fn begin_job(&mut self, order: &Arc<JobOrder>) -> Result<(), JournalError> {
         self.write(&Record::Job {
             order: Arc::clone(order),
             phase: Phase::Preparing,
@@ -149,23 +149,23 @@ impl Journal {
     }
 
     /// A job came to a phase.
-    pub fn job_phase(&mut self, job: JobId, phase: Phase) -> Result<(), Error> {
+    pub fn job_phase(&mut self, job: JobId, phase: Phase) -> Result<(), JournalError> {
         self.write(&Record::JobPhase { job, phase })
     }
 
     /// A step's supervisor is about to be started, or the step's state changed.
-    pub fn step(&mut self, job: JobId, step: StepKind, state: Step) -> Result<(), Error> {
+    pub fn step(&mut self, job: JobId, step: StepKind, state: Step) -> Result<(), JournalError> {
         self.write(&Record::Step { job, step, state })
     }
 
     /// A step's supervisor was not started after all.
-    pub fn step_undone(&mut self, job: JobId, step: StepKind) -> Result<(), Error> {
+    pub fn step_undone(&mut self, job: JobId, step: StepKind) -> Result<(), JournalError> {
         self.write(&Record::StepUndone { job, step })
     }
 
     /// Makes a report durable and gives its number. A step's end also marks the step, `Cleaned` ends the job's place here: one
     /// record says both, so neither can be lost without the other.
-    pub fn report(&mut self, report: Report) -> Result<u64, Error> {
+    pub fn report(&mut self, report: Report) -> Result<u64, JournalError> {
         let number = self.next_report;
         self.write(&Record::Report { number, report })?;
         self.file.sync()?;
@@ -180,12 +180,12 @@ impl Journal {
     }
 
     /// Nothing of the job is left, and the controller need not know.
-    pub fn forget(&mut self, job: JobId) -> Result<(), Error> {
+    pub fn forget(&mut self, job: JobId) -> Result<(), JournalError> {
         self.write(&Record::JobGone { job })
     }
 
     /// The controller has every report up to this one.
-    pub fn acked(&mut self, number: u64) -> Result<(), Error> {
+    pub fn acked(&mut self, number: u64) -> Result<(), JournalError> {
         if self
             .reports
             .first_key_value()
@@ -199,7 +199,7 @@ impl Journal {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), Error> {
+    fn write(&mut self, record: &Record) -> Result<(), JournalError> {
         self.file.append(record)?;
         self.take(record);
         Ok(())
@@ -315,7 +315,7 @@ impl Journal {
     }
 
     /// Begins the file anew with what is left.
-    fn rewrite(&mut self) -> Result<(), Error> {
+    fn rewrite(&mut self) -> Result<(), JournalError> {
         let mut records = vec![Record::Boot {
             id: self.boot_id.clone(),
             next_report: self.next_report,

@@ -45,13 +45,13 @@ pub struct Condition {
 
 /// Why the agent cannot run here.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum NodeError {
     /// No cgroups.
     #[error(transparent)]
     Cgroup(#[from] crate::cgroup::CgroupError),
     /// The stand-ins cannot be made.
     #[error(transparent)]
-    StandIn(#[from] standin::Error),
+    StandIn(#[from] standin::StandInError),
     /// The state folder cannot be used.
     #[error("cannot use state_dir {dir}: {source}")]
     StateDir {
@@ -70,7 +70,7 @@ pub enum Error {
 
 impl Node {
     /// Makes and opens everything. A fence that cannot be opened is no error: the node then says so and takes no job.
-    pub fn open(config: Config) -> Result<(Self, Condition), Error> {
+    pub fn open(config: Config) -> Result<(Self, Condition), NodeError> {
         let folder = config.cgroup.to_string_lossy().into_owned();
         let root = Root::open(&folder)?;
         standin::make_all(config.declare.gpus.as_deref().unwrap_or_default())?;
@@ -158,7 +158,7 @@ fn raise(
     (Some(fence), Some(canary), condition)
 }
 
-fn judge(config: &Config, proof: Result<(), probe::Error>) -> Condition {
+fn judge(config: &Config, proof: Result<(), probe::ProbeError>) -> Condition {
     match proof {
         Ok(()) if config.require == Require::Guard => unfenced(
             "require = \"guard\", but this version has no LSM guard: set require = \"fence\" to accept the fence alone".into(),
@@ -176,10 +176,10 @@ fn unfenced(note: String) -> Condition {
 }
 
 /// Makes the state folder: closed to others but passable, since users reach their script through it.
-pub fn make_state_dir(config: &Config) -> Result<(), Error> {
+pub fn make_state_dir(config: &Config) -> Result<(), NodeError> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     let dir = &config.state_dir;
-    let failed = |source| Error::StateDir {
+    let failed = |source| NodeError::StateDir {
         dir: dir.clone(),
         source,
     };
@@ -192,9 +192,9 @@ pub fn make_state_dir(config: &Config) -> Result<(), Error> {
 }
 
 /// Makes the state folder and takes the lock that keeps a second agent out. Keep the file: the lock goes with it.
-pub fn claim(config: &Config) -> Result<std::fs::File, Error> {
+pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
     let dir = &config.state_dir;
-    let failed = |source| Error::StateDir {
+    let failed = |source| NodeError::StateDir {
         dir: dir.clone(),
         source,
     };
@@ -207,7 +207,7 @@ pub fn claim(config: &Config) -> Result<std::fs::File, Error> {
         .open(dir.join("lock"))
         .map_err(failed)?;
     if !crate::sys::lock::try_lock(&lock).map_err(failed)? {
-        return Err(Error::Taken { dir: dir.clone() });
+        return Err(NodeError::Taken { dir: dir.clone() });
     }
     Ok(lock)
 }

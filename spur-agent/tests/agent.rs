@@ -3,7 +3,7 @@
 #![expect(
     unreachable_pub,
     clippy::unwrap_used,
-    clippy::unwrap_in_result,
+    clippy::wildcard_enum_match_arm,
     reason = "helpers of the tests"
 )]
 

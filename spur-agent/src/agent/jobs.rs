@@ -241,6 +241,14 @@ impl Agent {
     pub(super) fn report_cleaned(&mut self, job: JobId, generation: Generation) {
         self.report(Report::Cleaned { job, generation });
         self.desired.cleaned(job, generation);
+        if self
+            .observed
+            .failed
+            .get(&job)
+            .is_some_and(|failed| *failed <= generation)
+        {
+            self.observed.failed.remove(&job);
+        }
     }
 
     /// Forgets everything about a job but its place in the journal.

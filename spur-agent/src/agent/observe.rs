@@ -1,6 +1,6 @@
 //! What an agent finds when it starts: its journal, cgroups, pins, and the supervisors that lived on without it.
 
-use super::{Agent, Error};
+use super::{Agent, AgentError};
 use crate::act;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::fence::node::chain;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 impl Agent {
     /// Takes over everything that is still here, and removes what belongs to nobody.
-    pub(super) fn observe(&mut self) -> Result<(), Error> {
+    pub(super) fn observe(&mut self) -> Result<(), AgentError> {
         for (job, generation) in self.journal.lost().to_vec() {
             tracing::warn!(%job, %generation, "the machine was started anew; nothing of this job is left");
         }

@@ -132,7 +132,7 @@ impl Agent {
     /// Does something with the journal whose failure is noted only: a restarted agent would find out for itself.
     pub(super) fn journalled(
         &mut self,
-        what: impl FnOnce(&mut Journal) -> Result<(), journal::Error>,
+        what: impl FnOnce(&mut Journal) -> Result<(), journal::JournalError>,
     ) {
         if let Err(error) = what(&mut self.journal) {
             tracing::error!(%error, "the journal is behind");

@@ -20,7 +20,7 @@ pub struct Bits {
 
 /// Why a GPU has no bit.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BitsError {
     /// The file is damaged or cannot be read or written.
     #[error("cannot keep the GPUs' grant bits in {file}: {source}")]
     File {
@@ -38,9 +38,13 @@ pub enum Error {
 
 impl Bits {
     /// Reads the file, and gives every identity of `now` a bit. Bits in `held` (of living policies) are not given to others.
-    pub fn open(state_dir: &Path, now: &[Identity], held: &BTreeSet<u16>) -> Result<Self, Error> {
+    pub fn open(
+        state_dir: &Path,
+        now: &[Identity],
+        held: &BTreeSet<u16>,
+    ) -> Result<Self, BitsError> {
         let file = state_dir.join("grant-bits");
-        let failed = |source: io::Error| Error::File {
+        let failed = |source: io::Error| BitsError::File {
             file: file.clone(),
             source,
         };
@@ -68,12 +72,12 @@ impl Bits {
         Ok(bits)
     }
 
-    fn give(&mut self, identity: &Identity) -> Result<(), Error> {
+    fn give(&mut self, identity: &Identity) -> Result<(), BitsError> {
         if !self.of.contains_key(identity) {
             let used: BTreeSet<u16> = self.of.values().copied().collect();
             let free = (0..FIRST_SHARED)
                 .find(|bit| !used.contains(bit))
-                .ok_or(Error::Full)?;
+                .ok_or(BitsError::Full)?;
             self.of.insert(identity.clone(), free);
         }
         Ok(())

@@ -15,10 +15,10 @@ pub const MAJOR: u32 = drm::MAJOR;
 
 /// Why there is no usable canary; without one, no fence can be proven.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CanaryError {
     /// The node cannot be made.
     #[error(transparent)]
-    Make(#[from] standin::Error),
+    Make(#[from] standin::StandInError),
     /// A driver has this number.
     #[error("device {MAJOR}:{MINOR} has a driver on this machine: it cannot be the canary")]
     Taken,
@@ -49,9 +49,9 @@ pub enum Error {
 }
 
 /// Makes the canary below `state_dir` and checks that an open here and now reaches the device table. Gives its path.
-pub fn make(tree: &Tree, state_dir: &Path) -> Result<PathBuf, Error> {
+pub fn make(tree: &Tree, state_dir: &Path) -> Result<PathBuf, CanaryError> {
     if tree.exists(&format!("sys/dev/char/{MAJOR}:{MINOR}")) {
-        return Err(Error::Taken);
+        return Err(CanaryError::Taken);
     }
     let path = state_dir.join("canary");
     standin::make(&path, MAJOR, MINOR)?;
@@ -61,13 +61,13 @@ pub fn make(tree: &Tree, state_dir: &Path) -> Result<PathBuf, Error> {
         Mode::empty(),
     ) {
         Err(Errno::NXIO | Errno::NODEV) => Ok(path),
-        Err(Errno::ACCESS) => Err(Error::NoDev { path }),
-        Err(Errno::PERM) => Err(Error::FencedHere { path }),
-        Err(errno) => Err(Error::Unexpected {
+        Err(Errno::ACCESS) => Err(CanaryError::NoDev { path }),
+        Err(Errno::PERM) => Err(CanaryError::FencedHere { path }),
+        Err(errno) => Err(CanaryError::Unexpected {
             path,
             got: errno.to_string(),
         }),
-        Ok(_) => Err(Error::Unexpected {
+        Ok(_) => Err(CanaryError::Unexpected {
             path,
             got: "an open file".into(),
         }),

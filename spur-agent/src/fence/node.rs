@@ -23,7 +23,7 @@ pub const MOUNTED_BY_AGENT: &str = "mounted_by_spurd";
 
 /// What went wrong with the fence.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum FenceError {
     /// BPF said no.
     #[error("{}", chain(.0))]
     Bpf(#[from] spur_ebpf::Error),
@@ -32,7 +32,7 @@ pub enum Error {
     Ungrantable(#[from] Ungrantable),
     /// The grant bits cannot be kept.
     #[error(transparent)]
-    Bits(#[from] bits::Error),
+    Bits(#[from] bits::BitsError),
     /// A GPU that the agent did not see when it started.
     #[error("GPU {0} has no grant bit: it was not there when spurd started; restart spurd")]
     NoBit(u32),
@@ -103,7 +103,7 @@ struct Inner {
 
 /// Opens the pinned fence, or loads it, and brings its device table up to date. From here on everything that is pinned by an
 /// earlier agent is in force with this one's table.
-pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, Error> {
+pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError> {
     mount(config)?;
     let pins = pins_of(config);
     let fence = match &config.fence_object {
@@ -128,7 +128,7 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, Error> {
 }
 
 /// Mounts a BPF file system if there is none, and leaves a mark in it, so that the last agent to leave takes it away.
-fn mount(config: &Config) -> Result<(), Error> {
+fn mount(config: &Config) -> Result<(), FenceError> {
     let at = config.bpffs.to_string_lossy().into_owned();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let before = mounts.lines().any(|line| {
@@ -148,7 +148,7 @@ pub fn pins_of(config: &Config) -> PathBuf {
 }
 
 /// Bits that policies of living links hold.
-fn held_bits(fence: &Fence, folder: &Path) -> Result<BTreeSet<u16>, Error> {
+fn held_bits(fence: &Fence, folder: &Path) -> Result<BTreeSet<u16>, FenceError> {
     let mut held = BTreeSet::new();
     let Ok(mount) = crate::cgroup::Root::mount() else {
         return Ok(held);
@@ -179,7 +179,7 @@ fn cgroup_of_pin(root: &Path, pin: &str) -> Option<PathBuf> {
 }
 
 /// The BPF table for the devices of this moment.
-fn table(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTable, Error> {
+fn table(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTable, FenceError> {
     let mut table = DeviceTable::new();
     table.deny_memory();
     for fenced in &devices.fenced {
@@ -221,7 +221,7 @@ fn number(file: &spur_core::resources::DeviceFile) -> DeviceNumber {
 
 impl NodeFence {
     /// Looks all devices up again and, if a number changed, writes the table: what is gone is closed before anything new opens.
-    pub fn refresh(&self) -> Result<(), Error> {
+    pub fn refresh(&self) -> Result<(), FenceError> {
         let Inner {
             fence,
             tree,
@@ -242,7 +242,7 @@ impl NodeFence {
     }
 
     /// Fences a cgroup that has no process yet, for this holder: link, pin, policy, and a second look by other code.
-    pub fn attach(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, Error> {
+    pub fn attach(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
         self.refresh()?;
         let policy = self.policy(holder)?;
         let job = self.0.fence.attach(cgroup, &holder.pin())?;
@@ -253,7 +253,7 @@ impl NodeFence {
 
     /// Takes over the fence of a job after a restart. One that is gone is put up again at once, closed until its policy is written.
     /// The second value says that it was gone.
-    pub fn adopt(&self, cgroup: &Path, holder: &Holder) -> Result<(JobFence, bool), Error> {
+    pub fn adopt(&self, cgroup: &Path, holder: &Holder) -> Result<(JobFence, bool), FenceError> {
         match self.0.fence.adopt(&holder.pin(), cgroup)? {
             Adopted::Fence(job) if job.read_policy()?.is_some() => Ok((job, false)),
             Adopted::Fence(_) | Adopted::Missing => Ok((self.attach(cgroup, holder)?, true)),
@@ -265,7 +265,7 @@ impl NodeFence {
     }
 
     /// Fences a cgroup without granting anything, for the self-test.
-    pub fn attach_empty(&self, cgroup: &Path, pin: &str) -> Result<JobFence, Error> {
+    pub fn attach_empty(&self, cgroup: &Path, pin: &str) -> Result<JobFence, FenceError> {
         let job = self.0.fence.attach(cgroup, pin)?;
         job.write_policy(&Policy {
             quiet: true,
@@ -276,11 +276,11 @@ impl NodeFence {
     }
 
     /// Reads back, through aya, that the kernel runs our program for this cgroup.
-    pub fn verify(&self, pin: &str, cgroup: &Path) -> Result<doctor::Proof, Error> {
+    pub fn verify(&self, pin: &str, cgroup: &Path) -> Result<doctor::Proof, FenceError> {
         Ok(doctor::verify(self.0.fence.pins(), pin, cgroup)?)
     }
 
-    fn policy(&self, holder: &Holder) -> Result<Policy, Error> {
+    fn policy(&self, holder: &Holder) -> Result<Policy, FenceError> {
         let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.0.grant(&holder.gpus)?;
         let mut grants = Grants::none();
@@ -291,10 +291,10 @@ impl NodeFence {
                 .machine
                 .identities
                 .get(at)
-                .ok_or(Error::NoBit(index))?;
-            grants.insert(self.0.bits.of(identity).ok_or(Error::NoBit(index))?);
+                .ok_or(FenceError::NoBit(index))?;
+            grants.insert(self.0.bits.of(identity).ok_or(FenceError::NoBit(index))?);
             grants.insert(bits::shared(
-                *last.0.vendors.get(at).ok_or(Error::NoBit(index))?,
+                *last.0.vendors.get(at).ok_or(FenceError::NoBit(index))?,
             ));
         }
         Ok(Policy {
@@ -307,7 +307,7 @@ impl NodeFence {
     }
 
     /// Pins that nobody in `wanted` needs are removed: of cgroups that are gone, and of jobs that are unknown.
-    pub fn collect_garbage(&self, wanted: &BTreeSet<String>) -> Result<Vec<String>, Error> {
+    pub fn collect_garbage(&self, wanted: &BTreeSet<String>) -> Result<Vec<String>, FenceError> {
         let mut removed = self.0.fence.remove_stale_links()?;
         for link in self.0.fence.links()? {
             if !wanted.contains(&link.name) {
@@ -319,12 +319,12 @@ impl NodeFence {
     }
 
     /// Removes a pin, whatever it fences.
-    fn unpin(&self, name: &str) -> Result<(), Error> {
+    fn unpin(&self, name: &str) -> Result<(), FenceError> {
         let path = self.0.fence.pins().join("links").join(name);
         match std::fs::remove_file(&path) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 let (action, subject) = ("unpin", path.display().to_string());
-                Err(Error::Bpf(spur_ebpf::Error::Kernel {
+                Err(FenceError::Bpf(spur_ebpf::Error::Kernel {
                     action,
                     subject,
                     source,
@@ -335,7 +335,7 @@ impl NodeFence {
     }
 
     /// Lifts the fence of a job and of its steps. The cgroup must be empty.
-    pub fn detach(&self, job: JobId) -> Result<(), Error> {
+    pub fn detach(&self, job: JobId) -> Result<(), FenceError> {
         let own = format!("job_{job}");
         let steps = format!("job_{job}_step_");
         for link in self.0.fence.links()? {
@@ -390,7 +390,7 @@ impl NodeFence {
     }
 
     /// A reader of the audit ring.
-    pub fn audit(&self) -> Result<Audit, Error> {
+    pub fn audit(&self) -> Result<Audit, FenceError> {
         Ok(self.0.fence.audit()?)
     }
 

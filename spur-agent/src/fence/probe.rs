@@ -20,7 +20,7 @@ const NOT_INSIDE: u8 = 11;
 
 /// Why the fence is not proven.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ProbeError {
     /// The self-test could not be carried out.
     #[error("the fence is not proven: {0}")]
     Cannot(String),
@@ -35,8 +35,8 @@ pub enum Error {
 }
 
 /// Makes a fenced cgroup, lets the child try, and removes it again.
-pub fn run(root: &Root, fence: &NodeFence, canary: &Path) -> Result<(), Error> {
-    let cannot = |what: &dyn std::error::Error| Error::Cannot(super::node::chain(what));
+pub fn run(root: &Root, fence: &NodeFence, canary: &Path) -> Result<(), ProbeError> {
+    let cannot = |what: &dyn std::error::Error| ProbeError::Cannot(super::node::chain(what));
     let cgroup = Cgroup::create(root.path().join(PROBE)).map_err(|e| cannot(&e))?;
     let job = fence
         .attach_empty(cgroup.path(), PROBE)
@@ -47,8 +47,8 @@ pub fn run(root: &Root, fence: &NodeFence, canary: &Path) -> Result<(), Error> {
     outcome
 }
 
-fn try_inside(cgroup: &Path, canary: &Path) -> Result<(), Error> {
-    let own = std::env::current_exe().map_err(|e| Error::Cannot(e.to_string()))?;
+fn try_inside(cgroup: &Path, canary: &Path) -> Result<(), ProbeError> {
+    let own = std::env::current_exe().map_err(|e| ProbeError::Cannot(e.to_string()))?;
     let mut command = Command::new(own);
     command
         .arg(COMMAND)
@@ -56,14 +56,18 @@ fn try_inside(cgroup: &Path, canary: &Path) -> Result<(), Error> {
         .arg(canary)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    let status = command.status().map_err(|e| Error::Cannot(e.to_string()))?;
+    let status = command
+        .status()
+        .map_err(|e| ProbeError::Cannot(e.to_string()))?;
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(REFUSED) => Ok(()),
-        Some(NOT_REFUSED) => Err(Error::NotRefused {
+        Some(NOT_REFUSED) => Err(ProbeError::NotRefused {
             canary: canary.display().to_string(),
         }),
-        Some(NOT_INSIDE) => Err(Error::Cannot("the child cannot enter the cgroup".into())),
-        Some(_) | None => Err(Error::Cannot(format!("the child ended with {status}"))),
+        Some(NOT_INSIDE) => Err(ProbeError::Cannot(
+            "the child cannot enter the cgroup".into(),
+        )),
+        Some(_) | None => Err(ProbeError::Cannot(format!("the child ended with {status}"))),
     }
 }
 

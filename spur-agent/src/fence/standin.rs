@@ -12,7 +12,7 @@ use std::path::Path;
 #[error(
     "cannot make the device node {path} ({major}:{minor}): {source}; spurd must be root, on a file system without nodev"
 )]
-pub struct Error {
+pub struct StandInError {
     path: String,
     major: u32,
     minor: u32,
@@ -20,7 +20,7 @@ pub struct Error {
 }
 
 /// Makes every declared stand-in that is not there yet. Everybody may open them as far as file modes go.
-pub fn make_all(groups: &[DeclaredGpus]) -> Result<(), Error> {
+pub fn make_all(groups: &[DeclaredGpus]) -> Result<(), StandInError> {
     for group in groups {
         for number in 0..group.count {
             let file = declared::file(group, number);
@@ -31,8 +31,8 @@ pub fn make_all(groups: &[DeclaredGpus]) -> Result<(), Error> {
 }
 
 /// Makes one node of mode 0666, and its folder. What is there already must be a device node, which is replaced if it has another number.
-pub fn make(path: &Path, major: u32, minor: u32) -> Result<(), Error> {
-    try_make(path, major, minor).map_err(|source| Error {
+pub fn make(path: &Path, major: u32, minor: u32) -> Result<(), StandInError> {
+    try_make(path, major, minor).map_err(|source| StandInError {
         path: path.display().to_string(),
         major,
         minor,

@@ -88,7 +88,7 @@ impl State {
     }
 
     /// What was not sent over this link yet.
-    pub(super) fn to_send(&mut self) -> Vec<FromAgent> {
+    pub(super) fn take_unsent(&mut self) -> Vec<FromAgent> {
         let new = self.reports.range(self.sent + 1..);
         let messages = new
             .map(|(number, report)| FromAgent::Report {
@@ -196,11 +196,13 @@ mod tests {
     use spur_core::job::spec::Payload;
 
     fn reports(state: &mut State) -> Vec<Report> {
-        let of = |message| match message {
-            FromAgent::Report { report, .. } => report,
-            other => panic!("{other:?}"),
+        let of = |message| {
+            let FromAgent::Report { report, .. } = message else {
+                panic!("{message:?}")
+            };
+            report
         };
-        state.to_send().into_iter().map(of).collect()
+        state.take_unsent().into_iter().map(of).collect()
     }
 
     #[test]

@@ -18,7 +18,7 @@ const OLD_RECORDS_MIN: usize = 4096;
 
 /// What went wrong with the journal.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum JournalError {
     /// The kernel said no.
     #[error("cannot {what} the journal {file}: {source}")]
     Io {
@@ -50,8 +50,8 @@ pub(super) struct File {
     len: u64,
 }
 
-fn failed<'a>(what: &'static str, file: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
-    move |source| Error::Io {
+fn failed<'a>(what: &'static str, file: &'a Path) -> impl FnOnce(io::Error) -> JournalError + 'a {
+    move |source| JournalError::Io {
         what,
         file: file.to_owned(),
         source,
@@ -60,7 +60,7 @@ fn failed<'a>(what: &'static str, file: &'a Path) -> impl FnOnce(io::Error) -> E
 
 impl File {
     /// Opens or makes the file and gives its records.
-    pub(super) fn open<R: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<R>), Error> {
+    pub(super) fn open<R: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<R>), JournalError> {
         let mut options = fs::OpenOptions::new();
         let options = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let out = options
@@ -82,7 +82,7 @@ impl File {
             return Ok((file, Vec::new()));
         }
         if !bytes.starts_with(MAGIC) {
-            return Err(Error::Foreign {
+            return Err(JournalError::Foreign {
                 file: path.to_owned(),
             });
         }
@@ -95,13 +95,13 @@ impl File {
         Ok((file, records))
     }
 
-    fn cut(&mut self, len: u64) -> Result<(), Error> {
+    fn cut(&mut self, len: u64) -> Result<(), JournalError> {
         self.len = len;
         self.out.set_len(len).map_err(failed("shorten", &self.path))
     }
 
     /// Adds a record. After a failure (a full disk) the file ends where it ended before.
-    pub(super) fn append(&mut self, record: &impl Serialize) -> Result<(), Error> {
+    pub(super) fn append(&mut self, record: &impl Serialize) -> Result<(), JournalError> {
         let bytes = frame(record);
         if let Err(source) = self.out.write_all(&bytes) {
             let len = self.len;
@@ -114,7 +114,7 @@ impl File {
     }
 
     /// Makes everything so far durable.
-    pub(super) fn sync(&self) -> Result<(), Error> {
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
         self.out.sync_data().map_err(failed("sync", &self.path))
     }
 
@@ -124,7 +124,7 @@ impl File {
     }
 
     /// Puts a new file with these records in place of the old one, whole or not at all.
-    pub(super) fn replace<R: Serialize>(&mut self, records: &[R]) -> Result<(), Error> {
+    pub(super) fn replace<R: Serialize>(&mut self, records: &[R]) -> Result<(), JournalError> {
         let draft = self.path.with_extension("new");
         let mut bytes = MAGIC.to_vec();
         records

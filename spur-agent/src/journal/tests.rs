@@ -109,7 +109,7 @@ fn a_tail_cut_at_any_byte_never_stops_the_start() {
     std::fs::write(dir.path().join("journal"), "something else entirely").unwrap();
     assert!(matches!(
         Journal::open(dir.path(), "boot-a"),
-        Err(Error::Foreign { .. })
+        Err(JournalError::Foreign { .. })
     ));
 }
 

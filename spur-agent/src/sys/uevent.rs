@@ -23,9 +23,9 @@ pub fn socket() -> io::Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: `sockaddr_nl` is plain integers, for which all zeroes is a value.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).expect("families are small");
+    address.nl_family = family();
     address.nl_groups = KERNEL_GROUP;
-    let size = libc::socklen_t::try_from(size_of::<libc::sockaddr_nl>()).expect("12 bytes");
+    let size = address_size();
     // SAFETY: `address` is a live `sockaddr_nl` of `size` bytes.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) };
     if bound == -1 {
@@ -39,7 +39,7 @@ pub fn socket() -> io::Result<OwnedFd> {
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: as in `socket`.
     let mut from: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    let mut size = libc::socklen_t::try_from(size_of::<libc::sockaddr_nl>()).expect("12 bytes");
+    let mut size = address_size();
     // SAFETY: the kernel writes at most `buffer.len()` bytes into the buffer and at most `size` into `from`; both live.
     let got = unsafe {
         libc::recvfrom(
@@ -56,4 +56,12 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(len) => Ok(len),
         Err(_) => Err(io::Error::last_os_error()),
     }
+}
+
+fn family() -> libc::sa_family_t {
+    libc::sa_family_t::try_from(libc::AF_NETLINK).expect("families are small")
+}
+
+fn address_size() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<libc::sockaddr_nl>()).expect("12 bytes")
 }

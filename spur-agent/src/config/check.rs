@@ -1,0 +1,204 @@
+//! Whether what is written in `spurd.toml` makes sense.
+
+use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw};
+use spur_core::id::NodeName;
+use std::path::{Path, PathBuf};
+
+/// Longest path of a Unix socket in bytes (`sun_path` less its NUL, unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Key, value and advice of what makes no sense.
+pub(super) type Wrong = (String, String, String);
+
+fn wrong(key: &str, value: impl ToString, help: &str) -> Wrong {
+    (key.to_owned(), value.to_string(), help.to_owned())
+}
+
+/// Turns what is written into what is meant, or says which key is wrong.
+pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
+    let node =
+        NodeName::new(raw.node.clone()).map_err(|e| wrong("node", &raw.node, &e.to_string()))?;
+    let help = "write unix:/path, the controller's agent_socket on this machine";
+    let controller = raw.controller.strip_prefix("unix:").map(PathBuf::from);
+    let controller = controller.ok_or_else(|| wrong("controller", &raw.controller, help))?;
+    check_names(&raw)?;
+    check_paths(&raw, &controller)?;
+    let declare = raw.declare.unwrap_or_default();
+    check_declared(&declare)?;
+    Ok(Config {
+        file: file.to_owned(),
+        cluster: raw.cluster,
+        node,
+        state_dir: raw.state_dir,
+        socket: raw.socket,
+        controller,
+        token_file: raw.token_file,
+        cgroup: PathBuf::from(raw.cgroup),
+        bpffs: raw.bpffs,
+        pins: raw.pins,
+        root: raw.root,
+        require: raw.require,
+        kill_wait: raw.kill_wait,
+        fence_infiniband: raw.fence_infiniband,
+        fence_object: raw.fence_object,
+        declare,
+    })
+}
+
+fn check_names(raw: &Raw) -> Result<(), Wrong> {
+    if !is_word(&raw.cluster) {
+        return Err(wrong(
+            "cluster",
+            &raw.cluster,
+            "use letters, digits, '-' and '_' (at most 64)",
+        ));
+    }
+    if raw.cgroup.is_empty() || !raw.cgroup.split('/').all(is_word) {
+        return Err(wrong(
+            "cgroup",
+            &raw.cgroup,
+            "write a folder below the cgroup v2 mount, such as spur",
+        ));
+    }
+    if !is_word(&raw.pins) {
+        return Err(wrong(
+            "pins",
+            &raw.pins,
+            "write the name of a folder below bpffs, such as spur",
+        ));
+    }
+    Ok(())
+}
+
+fn check_paths(raw: &Raw, controller: &Path) -> Result<(), Wrong> {
+    for (key, path) in [("socket", raw.socket.as_path()), ("controller", controller)] {
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            let help = "the path of a Unix socket has at most 107 bytes; use a shorter one";
+            return Err(wrong(key, path.display(), help));
+        }
+    }
+    let paths = [
+        ("state_dir", Some(raw.state_dir.as_path())),
+        ("socket", Some(&raw.socket)),
+        ("controller", Some(controller)),
+        ("token_file", Some(&raw.token_file)),
+        ("bpffs", Some(&raw.bpffs)),
+        ("root", Some(&raw.root)),
+        ("fence_object", raw.fence_object.as_deref()),
+    ];
+    let relative = paths
+        .into_iter()
+        .find_map(|(key, path)| Some((key, path.filter(|path| !path.is_absolute())?)));
+    match relative {
+        Some((key, path)) => Err(wrong(key, path.display(), "write an absolute path")),
+        None => Ok(()),
+    }
+}
+
+/// Checks the `[declare]` table.
+fn check_declared(declare: &Declare) -> Result<(), Wrong> {
+    let wrong =
+        |key: &str, value: String, help: &str| Err((key.to_owned(), value, help.to_owned()));
+    match declare.cpus {
+        Some(cpus) if cpus == 0 || cpus > CPUS_MAX => {
+            return wrong(
+                "declare.cpus",
+                cpus.to_string(),
+                "write a number from 1 to 8192, or leave it out",
+            );
+        }
+        Some(_) | None => {}
+    }
+    if declare.memory_mib == Some(0) {
+        return wrong(
+            "declare.memory_mib",
+            "0".into(),
+            "write a number of MiB above 0, or leave it out",
+        );
+    }
+    let groups = declare.gpus.as_deref().unwrap_or_default();
+    let total: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+    if total > u64::from(GPUS_MAX) {
+        return wrong(
+            "declare.gpus.count",
+            total.to_string(),
+            "a node has at most 256 GPUs in all",
+        );
+    }
+    for (at, group) in groups.iter().enumerate() {
+        check_group(at, group)?;
+        for other in &groups[..at] {
+            let numbers = |g: &DeclaredGpus| g.minor..g.minor + g.count;
+            let (a, b) = (numbers(group), numbers(other));
+            if group.major == other.major && a.start < b.end && b.start < a.end {
+                let value = group.minor.to_string();
+                return wrong(
+                    &format!("declare.gpus[{at}].minor"),
+                    value,
+                    "another group has these numbers; choose others",
+                );
+            }
+            if group.dev_dir == other.dev_dir {
+                let value = group.dev_dir.display().to_string();
+                return wrong(
+                    &format!("declare.gpus[{at}].dev_dir"),
+                    value,
+                    "another group has this folder; choose another",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks one group of stand-ins.
+fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
+    let wrong = |key: &str, value: String, help: &str| {
+        Err((format!("declare.gpus[{at}].{key}"), value, help.to_owned()))
+    };
+    let word = is_word(&group.model) && !group.model.bytes().any(|b| b.is_ascii_uppercase());
+    if !word {
+        return wrong(
+            "model",
+            group.model.clone(),
+            "use lower case letters, digits, '-' and '_', such as h200",
+        );
+    }
+    if group.count == 0 {
+        return wrong(
+            "count",
+            "0".into(),
+            "write a number above 0, or leave the group out",
+        );
+    }
+    if !(120..=127).contains(&group.major) {
+        return wrong(
+            "major",
+            group.major.to_string(),
+            "use 120 to 127, which no driver takes",
+        );
+    }
+    if group.minor >= 1 << 20 || group.minor + group.count > 1 << 20 {
+        return wrong(
+            "minor",
+            group.minor.to_string(),
+            "device minors end at 1048575",
+        );
+    }
+    if !group.dev_dir.is_absolute() {
+        return wrong(
+            "dev_dir",
+            group.dev_dir.display().to_string(),
+            "write an absolute path",
+        );
+    }
+    Ok(())
+}
+
+/// 1 to 64 letters, digits, `-`, `_`.
+fn is_word(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
