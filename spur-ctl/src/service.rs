@@ -11,6 +11,7 @@ use crate::readers::{Readers, View};
 use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
+use spur_core::job::step::StepSpec;
 use spur_core::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,33 +131,16 @@ impl Service {
             Request::Denials { job, limit } => self.denials(&view, caller, job, limit)?.into(),
             Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?.into(),
             Request::Run {
-                mut spec,
+                spec,
                 step,
                 immediate,
-            } => {
-                self.own(caller, &mut spec, JobKind::Run).await?;
-                Await::Run {
-                    spec,
-                    step: Box::new(step),
-                    immediate,
-                }
-                .into()
-            }
-            Request::AwaitAllocation { job } => Await::Allocation { job: own(job)? }.into(),
-            Request::AwaitEnd { job } => Await::End { job: own(job)? }.into(),
+            } => self.run(caller, spec, step, immediate).await?.into(),
+            Request::AwaitAllocation { job } => Await::Allocation(own(job)?).into(),
+            Request::AwaitEnd { job } => Await::End(own(job)?).into(),
             Request::Step { job, step } => {
-                let job = mine(&view, caller, job)?;
-                Act::Step {
-                    job,
-                    step: Box::new(step),
-                }
-                .into()
+                Act::Step(mine(&view, caller, job)?, Box::new(step)).into()
             }
-            Request::Finish { job, exit } => Act::Finish {
-                job: own(job)?,
-                exit,
-            }
-            .into(),
+            Request::Finish { job, exit } => Act::Finish(own(job)?, exit).into(),
             Request::Cancel {
                 filter,
                 signal,
@@ -172,54 +156,35 @@ impl Service {
                 }
                 .into()
             }
-            Request::Script { job } => Act::Script { job: own(job)? }.into(),
-            Request::Hold { jobs } => Act::Hold { jobs: each(jobs) }.into(),
-            Request::Release { jobs } => Act::Release { jobs: each(jobs) }.into(),
-            Request::Requeue { job } => Act::Requeue { job: own(job)? }.into(),
-            Request::UpdateJob {
-                job,
-                time_limit,
-                name,
-                comment,
-                partition,
-                priority,
-            } => {
-                let change = JobChange {
-                    time_limit,
-                    name,
-                    comment,
-                    partition,
-                    priority,
-                };
-                Act::UpdateJob {
-                    job: own(job)?,
-                    change,
-                }
-                .into()
-            }
-            Request::UpdateNode {
-                nodes,
-                admin,
-                reason,
-            } => {
-                operators_only(caller)?;
-                Act::UpdateNode {
-                    nodes,
-                    admin,
-                    reason,
-                }
-                .into()
-            }
-            Request::UpdatePartition { name, state } => {
-                operators_only(caller)?;
-                Act::UpdatePartition { name, state }.into()
-            }
+            Request::Script { job } => Act::Script(own(job)?).into(),
+            Request::Hold { jobs } => Act::Hold(each(jobs)).into(),
+            Request::Release { jobs } => Act::Release(each(jobs)).into(),
+            Request::Requeue { job } => Act::Requeue(own(job)?).into(),
+            change @ (Request::UpdateJob { .. }
+            | Request::UpdateNode { .. }
+            | Request::UpdatePartition { .. }) => changed(&view, caller, change)?.into(),
             Request::Shutdown => {
                 operators_only(caller)?;
                 tracing::info!(uid = %caller.uid, "told to stop");
                 self.shutdown.notify_one();
                 Reply::Done.into()
             }
+        })
+    }
+
+    async fn run(
+        &self,
+        caller: &Caller,
+        mut spec: Box<JobSpec>,
+        step: StepSpec,
+        immediate: Option<u64>,
+    ) -> Result<Await, Refusal> {
+        self.own(caller, &mut spec, JobKind::Run).await?;
+        let step = Box::new(step);
+        Ok(Await::Run {
+            spec,
+            step,
+            immediate,
         })
     }
 
@@ -240,7 +205,7 @@ impl Service {
         }
         let kind = spec.kind;
         self.own(caller, &mut spec, kind).await?;
-        Ok(Act::Submit { spec, payload })
+        Ok(Act::Submit(spec, payload))
     }
 
     /// Makes a job the caller's, whatever the client wrote.
@@ -254,6 +219,53 @@ impl Service {
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
         Ok(())
+    }
+}
+
+/// What `scontrol update` changes: one's own jobs, and for operators everything.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "`decide` names every request and passes only these"
+)]
+fn changed(view: &View, caller: &Caller, request: Request) -> Result<Act, Refusal> {
+    match request {
+        Request::UpdateJob {
+            job,
+            time_limit,
+            name,
+            comment,
+            partition,
+            priority,
+        } => {
+            let change = JobChange {
+                time_limit,
+                name,
+                comment,
+                partition,
+                priority,
+            };
+            Ok(Act::UpdateJob(owned(view, caller, job)?, change))
+        }
+        Request::UpdateNode {
+            nodes,
+            admin,
+            reason,
+        } => {
+            operators_only(caller)?;
+            Ok(Act::UpdateNode {
+                nodes,
+                admin,
+                reason,
+            })
+        }
+        Request::UpdatePartition { name, state } => {
+            operators_only(caller)?;
+            Ok(Act::UpdatePartition(name, state))
+        }
+        other => Err(refuse(
+            RefusalKind::Invalid,
+            format!("no change: {other:?}"),
+        )),
     }
 }
 

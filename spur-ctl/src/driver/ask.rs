@@ -82,41 +82,20 @@ pub enum Await {
         immediate: Option<u64>,
     },
     /// Wait for an allocation.
-    Allocation {
-        /// Which job.
-        job: JobId,
-    },
+    Allocation(JobId),
     /// Wait for a job's end.
-    End {
-        /// Which job.
-        job: JobId,
-    },
+    End(JobId),
 }
 
 /// Commands that are answered in the turn that takes them. Jobs in them are the caller's own, or the caller is an operator.
 #[derive(Debug)]
 pub enum Act {
     /// See [`spur_core::api::Request::Submit`]; the owner is filled in.
-    Submit {
-        /// What is asked for.
-        spec: Box<JobSpec>,
-        /// Script and environment.
-        payload: Option<Payload>,
-    },
+    Submit(Box<JobSpec>, Option<Payload>),
     /// Grant a step.
-    Step {
-        /// Which job.
-        job: JobId,
-        /// What is asked for.
-        step: Box<StepSpec>,
-    },
+    Step(JobId, Box<StepSpec>),
     /// Give an allocation back.
-    Finish {
-        /// Which job.
-        job: JobId,
-        /// Status to record.
-        exit: ExitStatus,
-    },
+    Finish(JobId, ExitStatus),
     /// End or signal jobs; each is answered for.
     Cancel {
         /// Which jobs; those that carry a refusal already are only passed through.
@@ -129,32 +108,15 @@ pub enum Act {
         step: Option<StepKind>,
     },
     /// Read a script.
-    Script {
-        /// Which job.
-        job: JobId,
-    },
+    Script(JobId),
     /// Hold jobs.
-    Hold {
-        /// As in `Cancel`.
-        jobs: Vec<(JobId, Option<Refusal>)>,
-    },
+    Hold(Vec<(JobId, Option<Refusal>)>),
     /// Release jobs.
-    Release {
-        /// As in `Cancel`.
-        jobs: Vec<(JobId, Option<Refusal>)>,
-    },
+    Release(Vec<(JobId, Option<Refusal>)>),
     /// Put a job back into the queue.
-    Requeue {
-        /// Which job.
-        job: JobId,
-    },
+    Requeue(JobId),
     /// Change a job.
-    UpdateJob {
-        /// Which job.
-        job: JobId,
-        /// What.
-        change: JobChange,
-    },
+    UpdateJob(JobId, JobChange),
     /// Change nodes.
     UpdateNode {
         /// Which.
@@ -165,12 +127,7 @@ pub enum Act {
         reason: Option<String>,
     },
     /// Change a partition.
-    UpdatePartition {
-        /// Which.
-        name: String,
-        /// New state.
-        state: PartitionState,
-    },
+    UpdatePartition(String, PartitionState),
 }
 
 /// What [`Act::UpdateJob`] changes; `None` leaves a field alone.

@@ -57,10 +57,10 @@ impl Writer {
                 let job = self.submit(turn, *spec, None);
                 job.map(|job| (job, WaitKind::Run { step, deadline }))
             }
-            Command::Await(Await::Allocation { job }) => {
+            Command::Await(Await::Allocation(job)) => {
                 self.state(job).map(|_| (job, WaitKind::Allocation))
             }
-            Command::Await(Await::End { job }) => self.state(job).map(|_| (job, WaitKind::End)),
+            Command::Await(Await::End(job)) => self.state(job).map(|_| (job, WaitKind::End)),
         };
         match waits {
             Ok((job, kind)) => {
@@ -75,11 +75,11 @@ impl Writer {
     /// The commands that are answered at once.
     fn act(&mut self, turn: &mut Turn, caller: &Caller, act: Act) -> Answer {
         match act {
-            Act::Submit { spec, payload } => self
+            Act::Submit(spec, payload) => self
                 .submit(turn, *spec, payload)
                 .map(|job| Reply::Submitted { job }),
-            Act::Step { job, step } => self.grant_step(turn, job, &step, caller),
-            Act::Finish { job, exit } => self.finish(turn, job, Event::Finished { job, exit }),
+            Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
+            Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
                 jobs,
                 signal,
@@ -93,17 +93,17 @@ impl Writer {
                 };
                 Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
             }
-            Act::Script { job } => self.script(turn, job),
-            Act::Hold { jobs } => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
-            Act::Release { jobs } => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
-            Act::Requeue { job } => self.requeue(turn, job),
-            Act::UpdateJob { job, change } => self.update_job(turn, caller, job, change),
+            Act::Script(job) => self.script(turn, job),
+            Act::Hold(jobs) => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
+            Act::Release(jobs) => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
+            Act::Requeue(job) => self.requeue(turn, job),
+            Act::UpdateJob(job, change) => self.update_job(turn, caller, job, change),
             Act::UpdateNode {
                 nodes,
                 admin,
                 reason,
             } => self.update_nodes(turn, caller, &nodes, admin, reason.as_deref()),
-            Act::UpdatePartition { name, state } => {
+            Act::UpdatePartition(name, state) => {
                 let update = Event::PartitionUpdated {
                     name: name.clone(),
                     state,

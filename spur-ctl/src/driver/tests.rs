@@ -132,10 +132,7 @@ impl Bench {
 
     async fn submit(&self, kind: JobKind, gpus: u32) -> Result<JobId, Refusal> {
         let answer = self
-            .answer(Act::Submit {
-                spec: Box::new(spec(kind, gpus)),
-                payload: None,
-            })
+            .answer(Act::Submit(Box::new(spec(kind, gpus)), None))
             .await?;
         let Reply::Submitted { job } = answer else {
             panic!("{answer:?}")
@@ -145,9 +142,7 @@ impl Bench {
 
     /// Once this is answered, everything before it was taken.
     async fn flush(&self) {
-        let nobody = Await::End {
-            job: JobId(u32::MAX),
-        };
+        let nobody = Await::End(JobId(u32::MAX));
         assert!(self.answer(nobody).await.is_err());
     }
 
@@ -277,7 +272,7 @@ async fn an_allocation_whose_client_stays_away_is_ended_and_one_with_a_waiting_c
     let left = bench.submit(JobKind::Alloc, 1).await.unwrap();
     let kept = bench.submit(JobKind::Alloc, 1).await.unwrap();
     let batch = bench.submit(JobKind::Batch, 1).await.unwrap();
-    let (call, waiting) = bench.ask(Await::End { job: kept }).await;
+    let (call, waiting) = bench.ask(Await::End(kept)).await;
     bench.sleep(29).await;
     assert_eq!(bench.state(left), JobState::Pending);
     bench.sleep(2).await;
@@ -293,7 +288,7 @@ async fn an_allocation_whose_client_stays_away_is_ended_and_one_with_a_waiting_c
     bench.inbox.send(Input::CallGone { call }).await.unwrap();
     bench.sleep(29).await;
     assert_eq!(bench.state(kept), JobState::Pending);
-    let (_, back) = bench.ask(Await::Allocation { job: kept }).await;
+    let (_, back) = bench.ask(Await::Allocation(kept)).await;
     bench.sleep(100).await;
     assert_eq!(
         bench.state(kept),
@@ -344,10 +339,7 @@ async fn a_turn_that_is_not_durable_never_was() {
         let refusal = bench.answer(run(1)).await.unwrap_err();
         assert_eq!(refusal.kind, RefusalKind::NotDurable);
     }
-    let finish = Act::Finish {
-        job: first,
-        exit: spur_core::job::state::ExitStatus::default(),
-    };
+    let finish = Act::Finish(first, spur_core::job::state::ExitStatus::default());
     assert_eq!(
         bench.answer(finish).await.unwrap_err().kind,
         RefusalKind::NotDurable
@@ -419,15 +411,7 @@ async fn explanations_are_logged_at_a_bounded_rate_and_all_in_the_end() {
     let mut answers = Vec::new();
     for _ in 0..5000 {
         let spec = Box::new(spec(JobKind::Batch, 4));
-        answers.push(
-            bench
-                .ask(Act::Submit {
-                    spec,
-                    payload: None,
-                })
-                .await
-                .1,
-        );
+        answers.push(bench.ask(Act::Submit(spec, None)).await.1);
     }
     for answer in answers {
         assert!(answer.await.unwrap().is_ok());
