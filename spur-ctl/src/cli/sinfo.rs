@@ -173,11 +173,12 @@ fn page(
 ) -> Result<String, Failure> {
     let layout = layout(options, nodes, partitions);
     output::complain(&output::errors("sinfo", &layout.errors));
-    let filtered = ["states", "nodes", "dead", "responding", "list-reasons"];
+    // A partition of which no node passes is still shown, with none; not where single nodes are asked for.
+    let by_node = ["nodes", "list-reasons", "Node"];
     let how = Grouping {
         each_node: options.on("Node"),
         exact: options.on("exact"),
-        empty_partitions: !filtered.iter().any(|long| options.on(long)) && !options.on("Node"),
+        empty_partitions: !by_node.iter().any(|long| options.on(long)),
     };
     let mut groups: Vec<Group> = group(view, &layout, partitions, nodes, how);
     let sort = options.value("sort").unwrap_or(match options.on("Node") {

@@ -57,7 +57,9 @@ struct Session<'a> {
     interrupts: Interrupts,
     due: Due,
     kill_on_bad_exit: bool,
+    /// `--wait`, until the first task ends; then how long that was.
     wait: Option<Duration>,
+    waited: Duration,
     /// Something went wrong besides the tasks themselves.
     failed: bool,
     /// Nothing of the step could be started on some node.
@@ -250,6 +252,7 @@ impl<'a> Session<'a> {
             due: Due::default(),
             kill_on_bad_exit: kill_on_bad_exit(options),
             wait: wait(options)?,
+            waited: Duration::ZERO,
             failed: false,
             unlaunched: false,
             ending: false,

@@ -50,9 +50,10 @@ impl Session<'_> {
         let now = Instant::now();
         self.due.report.get_or_insert(now + GATHER);
         if let Some(wait) = self.wait.take() {
+            self.waited = wait;
             say(
                 self.options,
-                format_args!("First task exited. Terminating step in {}s", wait.as_secs()),
+                format_args!("First task exited. Terminating job in {}s", wait.as_secs()),
             );
             self.due.first_exit = Some(now + wait);
         }
@@ -77,7 +78,10 @@ impl Session<'_> {
             self.report();
         }
         if take(&mut self.due.first_exit, now) {
-            err("First task exited too long ago: ending the step");
+            err(format_args!(
+                "First task exited {}s ago",
+                self.waited.as_secs()
+            ));
             for line in self.tasks.states() {
                 say(self.options, line);
             }
