@@ -101,19 +101,19 @@ static void by_ring(const char *path)
 static void new_names(const char *dir, const char *path, const struct stat *st)
 {
 	char name[4096];
-	snprintf(name, sizeof(name), "%s/hard", dir);
+	snprintf(name, sizeof(name), "%s/hard.%d", dir, getpid());
 	if (link(path, name) < 0)
 		say(path, "make-link", -1, errno);
 	else
 		try_open(name, path, "hardlink", O_RDWR);
 	unlink(name);
-	snprintf(name, sizeof(name), "%s/soft", dir);
+	snprintf(name, sizeof(name), "%s/soft.%d", dir, getpid());
 	if (symlink(path, name) < 0)
 		say(path, "make-symlink", -1, errno);
 	else
 		try_open(name, path, "symlink", O_RDWR);
 	unlink(name);
-	snprintf(name, sizeof(name), "%s/node", dir);
+	snprintf(name, sizeof(name), "%s/node.%d", dir, getpid());
 	if (mknod(name, S_IFCHR | 0666, st->st_rdev) < 0)
 		say(path, "make-node", -1, errno);
 	else
@@ -132,7 +132,7 @@ static void in_namespace(const char *dir, const char *path, const struct stat *s
 			_exit(0);
 		}
 		try_open(path, path, "userns", O_RDWR);
-		snprintf(name, sizeof(name), "%s/node-in-userns", dir);
+		snprintf(name, sizeof(name), "%s/userns.%d", dir, getpid());
 		if (mknod(name, S_IFCHR | 0666, st->st_rdev) < 0)
 			say(path, "make-node-userns", -1, errno);
 		else

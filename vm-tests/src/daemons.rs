@@ -5,7 +5,7 @@ use crate::user::{self, Output, User};
 use crate::{host, probe, procs, wait};
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -32,6 +32,7 @@ impl Daemons {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))
             .expect("users may enter");
         configure(dir.path(), declare);
+        link_commands(dir.path());
         prepare(dir.path());
         let controller = spawn(dir.path(), "spurctld");
         let agent = spawn(dir.path(), "spurd");
@@ -76,7 +77,8 @@ impl Daemons {
 
     /// Waits until the node takes jobs and runs none.
     pub fn await_idle(&self) {
-        wait::until_true(&format!("the node is idle\n{}", self.logs()), SOON, || {
+        // The logs are shown by whoever drops us, if it is in vain.
+        wait::until_true("the node is idle", SOON, || {
             let shown = self.run(User::Root, &["sinfo", "-h", "-o", "%T"]);
             shown.code == 0 && shown.out.trim() == "idle"
         });
@@ -87,7 +89,9 @@ impl Daemons {
         let mut command = user::command(user, args);
         let socket = self.dir().join("ctl.sock");
         command.env("SPUR_CONTROLLER", format!("unix:{}", socket.display()));
-        command.env("PATH", path()).current_dir(self.home(user));
+        command
+            .env("PATH", path(self.dir()))
+            .current_dir(self.home(user));
         command.spawn().expect("timeout(1) is installed")
     }
 
@@ -200,8 +204,21 @@ fn remove_cgroups(dir: &Path) {
 }
 
 /// Where the commands are, and a shell's tools.
-fn path() -> String {
-    format!("{}:/usr/bin:/bin", host::bins().display())
+fn path(dir: &Path) -> String {
+    format!("{}:/usr/bin:/bin", dir.join("bin").display())
+}
+
+/// The names that `spur` goes by.
+const COMMANDS: [&str; 8] = [
+    "spur", "srun", "sbatch", "salloc", "squeue", "sinfo", "scancel", "scontrol",
+];
+
+fn link_commands(dir: &Path) {
+    let bin = dir.join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    for name in COMMANDS {
+        symlink(host::bins().join("spur"), bin.join(name)).expect("a link can be made");
+    }
 }
 
 fn configure(dir: &Path, declare: &str) {
@@ -246,7 +263,7 @@ fn spawn(dir: &Path, daemon: &str) -> Child {
         .arg("--config")
         .arg(dir.join(config))
         .env("RUST_LOG", "info")
-        .env("PATH", path());
+        .env("PATH", path(dir));
     command
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a file can be shared"))

@@ -16,11 +16,6 @@ use std::process::Command;
 /// Ours, from the folder of built binaries.
 const BINARIES: [&str; 4] = ["spur", "spurd", "guest-init", "guest-tests"];
 
-/// Names that `spur` goes by.
-const NAMES: [&str; 8] = [
-    "spurctld", "srun", "sbatch", "salloc", "squeue", "sinfo", "scancel", "scontrol",
-];
-
 /// Programs of this machine that jobs and tests use.
 const TOOLS: [&str; 39] = [
     "sh", "bash", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "echo", "env", "false",
@@ -61,9 +56,6 @@ pub fn write(out: &Path, bins: &Path, modules: &[Module], command: &[String]) ->
     for (path, from) in &files {
         let data = fs::read(from).with_context(|| format!("reading {}", from.display()))?;
         archive.file(path, 0o755, &data)?;
-    }
-    for name in NAMES {
-        archive.link(&format!("usr/bin/{name}"), "spur")?;
     }
     archive.link("init", "usr/bin/guest-init")?;
     for (number, module) in modules.iter().enumerate() {

@@ -2,8 +2,9 @@
 
 use crate::possible;
 use std::fs;
-use vm_tests::cluster::Cluster;
+use vm_tests::cluster::{Cluster, SOON};
 use vm_tests::user::{NOBODY, User};
+use vm_tests::wait;
 
 /// Words, the line of standard error that must be there, exit code.
 type Case = (&'static [&'static str], &'static str, i32);
@@ -128,7 +129,9 @@ fn bad_input_gets_the_message_and_leaves_no_job() {
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(cluster.run(User::Root, &["squeue", "-h"]).good(), "");
+    wait::until_true("no job is left", SOON, || {
+        cluster.run(User::Root, &["squeue", "-h"]).good().is_empty()
+    });
     cluster.await_idle();
     cluster.down();
 }

@@ -20,9 +20,10 @@ fn what_ignores_signals_is_gone_before_its_gpu_is_granted_again() {
         let text = fs::read_to_string(home.join("pid")).ok()?;
         text.trim().strip_prefix("pid ")?.parse::<i32>().ok()
     });
-    // Whoever gets the GPU next looks whether the first holder is still there.
-    let script =
-        format!("if test -e /proc/{pid}; then echo there > next; else echo gone > next; fi");
+    // Whoever gets the GPU next looks whether the first holder is still there; one that is only waited for holds nothing.
+    let script = format!(
+        "case $(cat /proc/{pid}/stat 2> /dev/null) in ''|*') Z '*) echo gone ;; *) echo there ;; esac > next"
+    );
     let second = cluster.sbatch(NOBODY, &["--gres=gpu:1"], &script);
     assert_eq!(
         cluster.job_field(&second, "JobState").as_deref(),

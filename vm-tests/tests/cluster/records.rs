@@ -25,13 +25,12 @@ fn a_refusal_is_shown_to_its_owner_and_to_operators_only() {
             };
             shown.lines().any(has)
         });
-        let shown = cluster
-            .run(user, &["scontrol", "show", "job", "-d", &job])
-            .good();
-        assert!(
-            shown.to_lowercase().contains("refus") || shown.to_lowercase().contains("denied"),
-            "{shown}"
-        );
+        wait::until_true("the job counts it", SOON, || {
+            let shown = cluster
+                .run(user, &["scontrol", "show", "job", "-d", &job])
+                .out;
+            shown.contains("FenceDenials=1 ")
+        });
     }
     let others = cluster.run(UNKNOWN, &["spur", "fence", "log"]).out;
     assert!(!others.contains("probe"), "{others}");
