@@ -47,12 +47,11 @@ pub fn surroundings() -> Surroundings {
     let cwd = std::env::current_dir()
         .ok()
         .and_then(|dir| dir.into_os_string().into_string().ok());
-    let session = rustix::process::getsid(None).map_or(0, |sid| sid.as_raw_nonzero().get());
     Surroundings {
         env: environment(),
         cwd: cwd.unwrap_or_else(|| "/".to_owned()),
         host: host(),
-        session: session.unsigned_abs(),
+        session: session(),
         uid: uid(),
         gid: rustix::process::getgid().as_raw(),
         now: clock.now,
@@ -61,6 +60,15 @@ pub fn surroundings() -> Surroundings {
         umask: umask(),
         rlimits: limits(),
     }
+}
+
+/// The session of this process, 0 if its leader is outside of our pid namespace (a container's `exec`). Read from `/proc`, since
+/// `rustix::process::getsid` panics on 0.
+fn session() -> u32 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may hold anything; then state, parent, group, session.
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ').nth(3).and_then(|sid| sid.parse().ok()).unwrap_or(0)
 }
 
 fn environment() -> Vec<String> {
