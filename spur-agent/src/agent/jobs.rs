@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Longest pause between two rounds of ending a job that does not end.
 const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// Rounds without a process of the job after which supervisors are killed.
+const PATIENT_ROUNDS: u32 = 4;
+
 /// Pause between two attempts to remove an ended job.
 const CLEAN_PAUSE: Duration = Duration::from_secs(3);
 
@@ -99,19 +102,12 @@ impl Agent {
         } else {
             EndReason::Cancelled
         };
-        let mut running = false;
         for (_, step) in self.running.range(super::steps::of_job(job)) {
-            running = true;
             if let Err(error) = step.supervisor.end(grace, reason) {
                 tracing::warn!(%job, %error, "a step's supervisor takes no order; its cgroup is killed when the grace is over");
             }
         }
-        let starting = self
-            .starting
-            .range(super::steps::of_job(job))
-            .next()
-            .is_some();
-        if running || starting {
+        if self.has_supervisors(job) {
             self.later(grace + GRACE_SLACK, Input::GraceOver(job, generation));
         } else {
             self.begin_round(job, 0);
@@ -174,13 +170,12 @@ impl Agent {
             Left::Nothing => {
                 self.stuck.remove(&job);
                 self.end_lost_steps(job);
-                if self
-                    .running
-                    .range(super::steps::of_job(job))
-                    .next()
-                    .is_some()
-                {
-                    // Its processes are gone; the supervisor is about to say how they ended. The wait is bounded by the next round.
+                if self.has_supervisors(job) {
+                    // Its processes are gone. A supervisor is about to say how they ended, or hangs on a client that does not
+                    // read; how they ended is in its exit record by then.
+                    if rounds >= PATIENT_ROUNDS {
+                        self.kill_supervisors(job);
+                    }
                     return self.again(job, rounds);
                 }
                 if let Some((_, phase)) = self.observed.jobs.get_mut(&job) {
@@ -192,6 +187,23 @@ impl Agent {
                 self.stuck.insert(job, what);
                 self.send_condition();
                 self.again(job, rounds);
+            }
+        }
+    }
+
+    /// Whether a step of the job has a supervisor, or is about to.
+    pub(super) fn has_supervisors(&self, job: JobId) -> bool {
+        let steps = super::steps::of_job(job);
+        self.running.range(steps.clone()).next().is_some()
+            || self.starting.range(steps).next().is_some()
+    }
+
+    fn kill_supervisors(&self, job: JobId) {
+        for (key, step) in self.running.range(super::steps::of_job(job)) {
+            let signal = rustix::process::Signal::KILL;
+            if let Err(error) = rustix::process::pidfd_send_signal(step.supervisor.pidfd(), signal)
+            {
+                tracing::warn!(%job, step = %key.1, %error, "cannot kill a supervisor");
             }
         }
     }

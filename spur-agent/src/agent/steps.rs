@@ -276,8 +276,7 @@ impl Agent {
     /// An ending job whose last supervisor ended needs no more grace.
     fn end_job_if_last(&mut self, job: JobId) {
         let ending = matches!(self.observed.jobs.get(&job), Some((_, JobPhase::Ending)));
-        let more = self.running.range(of_job(job)).next().is_some()
-            || self.starting.range(of_job(job)).next().is_some();
+        let more = self.has_supervisors(job);
         if ending && !more && !self.busy.contains(&job) {
             self.begin_round(job, 0);
         }

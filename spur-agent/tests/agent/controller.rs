@@ -23,6 +23,7 @@ struct Heard {
     link: Option<mpsc::Sender<Result<wire::ControllerMessage, Status>>>,
     links: usize,
     mute: bool,
+    acked: u64,
 }
 
 #[derive(Default)]
@@ -68,6 +69,7 @@ impl Link for Service {
                 if let (FromAgent::Report { number, .. }, true) = (message, ack) {
                     let ack = ToAgent::Ack { report: number };
                     drop(send.send(Ok(wire::ControllerMessage::from(&ack))).await);
+                    shared.heard.lock().unwrap().acked = number;
                 }
             }
         });
@@ -99,6 +101,11 @@ impl Controller {
     /// Acknowledges nothing from now on, or again.
     pub fn mute(&self, mute: bool) {
         self.shared.heard.lock().unwrap().mute = mute;
+    }
+
+    /// The last report that was acknowledged: whatever is sent from now on comes after that word.
+    pub fn acked(&self) -> u64 {
+        self.shared.heard.lock().unwrap().acked
     }
 
     /// Sends an order over the present link.

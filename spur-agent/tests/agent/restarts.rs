@@ -107,10 +107,13 @@ fn reports_are_repeated_until_they_are_acknowledged() {
         (number(&node).len() == 2).then_some(())
     });
     assert_eq!(number(&node)[0], number(&node)[1]);
-    node.stop_agent();
-    node.start_agent();
+    wait("the acknowledgement", || {
+        (node.controller.acked() == number(&node)[1]).then_some(())
+    });
     node.controller.welcome();
     node.controller.cleaned(1);
+    node.stop_agent();
+    node.start_agent();
     assert_eq!(
         number(&node).len(),
         2,
@@ -189,5 +192,53 @@ fn a_second_agent_is_kept_out() {
         !node.spurd("leftovers").status.success(),
         "nor is anything removed under a living agent"
     );
+    node.finish();
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_no_gpu() {
+    use super::orders::{USER, job, step, ticket};
+    use spur_core::id::StepKind;
+    use spur_proto::frame::write_frame;
+    use spur_proto::wire::{Open, ToStep, to_step};
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let order = job(&node, 1, 5, &[0]);
+    let order_of_step = step(&order, StepKind::Numbered(0));
+    node.controller.send(&ToAgent::Assign(order));
+    node.controller
+        .send(&ToAgent::Launch(order_of_step.clone()));
+    let mut client = super::steps::connect(&node, USER);
+    let line = "echo started > started; while :; do echo some words that nobody reads; done";
+    let open = Open {
+        ticket: ticket(&order_of_step, USER),
+        argv: ["/bin/sh", "-c", line]
+            .map(|word| word.as_bytes().to_vec())
+            .to_vec(),
+        env: vec![b"PATH=/usr/bin:/bin".to_vec()],
+        work_dir: node
+            .dir
+            .path()
+            .join("out")
+            .display()
+            .to_string()
+            .into_bytes(),
+        umask: 0o22,
+        ..Open::default()
+    };
+    write_frame(
+        &mut client,
+        &ToStep {
+            kind: Some(to_step::Kind::Open(open)),
+        },
+    )
+    .unwrap();
+    node.text("started");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    assert!(node.traces(1).is_empty());
+    drop(client);
     node.finish();
 }

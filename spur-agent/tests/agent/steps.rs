@@ -18,16 +18,20 @@ struct Told {
     ended: bool,
 }
 
-/// Connects as `uid` and runs a shell line.
-fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
+/// Connects as `uid`.
+pub fn connect(node: &Node, uid: u32) -> UnixStream {
     let socket = node.dir.path().join("spurd.sock");
     // Who the client is is decided when it connects: a thread of its own takes the user's identity for that moment.
-    let mut stream = std::thread::spawn(move || {
+    let connecting = std::thread::spawn(move || {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(uid)).unwrap();
         UnixStream::connect(socket).unwrap()
-    })
-    .join()
-    .unwrap();
+    });
+    connecting.join().unwrap()
+}
+
+/// Connects as `uid` and runs a shell line.
+fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
+    let mut stream = connect(node, uid);
     let open = Open {
         ticket,
         argv: ["/bin/sh", "-c", line]
