@@ -38,9 +38,6 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     link::run(async {
         let (job, cluster) = allocate(options, &spec, patience).await?;
         granted(options, &job);
-        if options.on("no-shell") {
-            return Ok(0);
-        }
         let code = hold(options, &here, &job, &cluster).await;
         say(
             options,

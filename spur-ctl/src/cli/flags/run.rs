@@ -81,7 +81,8 @@ pub(super) static ROWS: &[Flag] = &[
     on("no-allocate", SRUN, "run on nodes without an allocation")
         .short('Z')
         .refused("nothing runs without an allocation"),
-    on("no-shell", SALLOC, "leave the allocation without a command"),
+    on("no-shell", SALLOC, "leave the allocation without a command")
+        .refused("an allocation lasts as long as its salloc"),
     on("overlap", SRUN, "share resources with other steps")
         .env(SRUN, "OVERLAP")
         .implied(
