@@ -94,7 +94,7 @@ fn reports_are_repeated_until_they_are_acknowledged() {
         node.controller.heard(|message| match message {
             FromAgent::Report {
                 number,
-                report: Report::StepEnded { .. },
+                report: Report::StepEnded { job: JobId(1), .. },
             } => Some(*number),
             _ => None,
         })
@@ -114,6 +114,12 @@ fn reports_are_repeated_until_they_are_acknowledged() {
     node.controller.cleaned(1);
     node.stop_agent();
     node.start_agent();
+    node.controller.welcome();
+    // Reports go out in order: when a later one is heard, an older one that was not forgotten would have been.
+    run(&node, 2, 6, &[1], "exit 5");
+    node.controller.report("the end of another job", |report| {
+        matches!(report, Report::StepEnded { job: JobId(2), .. })
+    });
     assert_eq!(
         number(&node).len(),
         2,
