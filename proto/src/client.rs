@@ -14,6 +14,9 @@ pub const REPLY_MAX: usize = 256 << 20;
 /// The longest request that is sent (16 MiB); the controller has tighter bounds for each part.
 pub const REQUEST_MAX: usize = 16 << 20;
 
+/// Bytes in flight towards a client: a long list comes in few pieces.
+const WINDOW: u32 = 4 << 20;
+
 /// Why a call got no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -63,6 +66,8 @@ pub async fn channel_over(stream: UnixStream) -> Result<Channel, tonic::transpor
         )
     });
     Endpoint::from_static("http://spur")
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         .connect_with_connector(once)
         .await
 }

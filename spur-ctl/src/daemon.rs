@@ -3,9 +3,10 @@
 use crate::config::{self, Config};
 use crate::driver::{self, Input, Parts};
 use crate::error::DaemonError;
+use crate::front::accept::accept;
 use crate::front::auth::Users;
 use crate::front::grpc::Front;
-use crate::front::socket::{self, Bound};
+use crate::front::socket;
 use crate::links::Links;
 use crate::service::Service;
 use crate::store::sqlite::Sqlite;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 
 /// Threads that serve connections. The writer has its own.
@@ -163,12 +163,12 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     let front = Front::new(Arc::new(service)).server();
     servers.spawn(server().serve_with_incoming_shutdown(
         front,
-        incoming(clients),
+        accept(clients),
         told(leave.clone()),
     ));
     servers.spawn(server().serve_with_incoming_shutdown(
         links.server(),
-        incoming(agents),
+        accept(agents),
         told(leave),
     ));
     tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");
@@ -203,18 +203,6 @@ fn server() -> Server {
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-}
-
-/// The listener's connections; its file goes with it.
-fn incoming(
-    bound: Bound,
-) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::UnixStream>> {
-    use tokio_stream::StreamExt;
-    let Bound { listener, file } = bound;
-    UnixListenerStream::new(listener).map(move |accepted| {
-        let _kept = &file;
-        accepted
-    })
 }
 
 async fn told(mut leave: watch::Receiver<bool>) {

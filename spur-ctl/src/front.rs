@@ -1,5 +1,6 @@
 //! Fronts: what carries requests. They translate, find out who asks, and decide nothing.
 
+pub mod accept;
 pub mod auth;
 pub mod grpc;
 pub mod socket;

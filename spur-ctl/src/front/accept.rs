@@ -1,0 +1,179 @@
+//! Taking connections, within bounds: so many in all, so many for one user. What is over them is closed at once, and an accept that
+//! fails (no descriptor left, for one) is tried again a little later rather than ending the server.
+
+use super::socket::Bound;
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+/// Most connections of one socket.
+pub const ALL_MAX: usize = 16_384;
+/// Most connections of one user other than root.
+pub const USER_MAX: usize = 4096;
+/// Connections that were taken and that the server has not looked at yet.
+const BACKLOG: usize = 64;
+/// Pause after a failed accept.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes connections until the server goes; the socket's file goes with it.
+pub fn accept(bound: Bound) -> ReceiverStream<io::Result<Connection>> {
+    let (taken, connections) = mpsc::channel(BACKLOG);
+    tokio::spawn(async move {
+        let Bound { listener, file } = bound;
+        let seats = Seats::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = taken.closed() => break,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    if let Some(connection) = seats.seat(stream)
+                        && taken.send(Ok(connection)).await.is_err()
+                    {
+                        break;
+                    }
+                }
+                Err(e) => {
+                    tracing::warn!("cannot take a connection: {e}");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+        drop(file);
+    });
+    ReceiverStream::new(connections)
+}
+
+/// How many connections each user has.
+#[derive(Clone, Debug, Default)]
+struct Seats(Arc<Mutex<BTreeMap<u32, usize>>>);
+
+impl Seats {
+    /// Gives a connection its place; `None` closes it.
+    fn seat(&self, stream: UnixStream) -> Option<Connection> {
+        let uid = stream.peer_cred().ok()?.uid();
+        let seat = self.take(uid)?;
+        Some(Connection {
+            stream,
+            _seat: seat,
+        })
+    }
+
+    fn take(&self, uid: u32) -> Option<Seat> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let own = taken.get(&uid).copied().unwrap_or(0);
+        if all >= ALL_MAX || (uid != 0 && own >= USER_MAX) {
+            return None;
+        }
+        taken.insert(uid, own + 1);
+        drop(taken);
+        Some(Seat {
+            uid,
+            seats: self.clone(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Seat {
+    uid: u32,
+    seats: Seats,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.get_mut(&self.uid) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => drop(taken.remove(&self.uid)),
+        }
+    }
+}
+
+/// A connection that counts.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    _seat: Seat,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_cannot_take_every_place_and_places_come_back() {
+        let seats = Seats::default();
+        let mut taken: Vec<Seat> = std::iter::from_fn(|| seats.take(1000)).collect();
+        assert_eq!(taken.len(), USER_MAX);
+        let root: Vec<Seat> = std::iter::from_fn(|| seats.take(0)).collect();
+        assert_eq!(
+            root.len(),
+            ALL_MAX - USER_MAX,
+            "root is bounded by the whole only"
+        );
+        assert!(seats.take(1001).is_none());
+        taken.pop();
+        assert!(seats.take(1001).is_some());
+        drop((taken, root));
+        assert!(seats.0.lock().unwrap().is_empty());
+    }
+}
