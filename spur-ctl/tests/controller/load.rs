@@ -8,6 +8,13 @@ use spur_core::job::state::JobState;
 use spur_proto::client::unix_path;
 use std::time::{Duration, Instant};
 
+/// As many as the product must bear; fewer in builds that check everything.
+const PENDING: usize = if cfg!(debug_assertions) {
+    2_000
+} else {
+    10_000
+};
+
 async fn submit_many(controller: &Controller, clients: usize, each: usize) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..clients {
@@ -27,14 +34,14 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_pending_jobs_are_listed_while_others_submit() {
+async fn many_pending_jobs_are_listed_while_others_submit() {
     let controller = Controller::start();
     let (mut agent, _) = Agent::connect(&controller, "n1").await;
     let client = controller.client().await;
     client.submit(spec(JobKind::Batch, 8)).await.unwrap();
     agent.assigned().await;
     let begun = Instant::now();
-    submit_many(&controller, 16, 625).await;
+    submit_many(&controller, 16, PENDING / 16).await;
     let took = begun.elapsed();
     let pending = JobFilter {
         states: vec![JobState::Pending],
@@ -57,7 +64,7 @@ async fn ten_thousand_pending_jobs_are_listed_while_others_submit() {
         let begun = Instant::now();
         let jobs = client.jobs(pending.clone()).await;
         lists.push(begun.elapsed());
-        assert!(jobs.len() >= 10_000);
+        assert!(jobs.len() >= PENDING);
         assert!(jobs.is_sorted_by_key(|job| job.id));
     }
     let acks = writing.await.unwrap();
@@ -65,7 +72,7 @@ async fn ten_thousand_pending_jobs_are_listed_while_others_submit() {
         panic!("no stats")
     };
     println!(
-        "10,000 submissions in {took:?}; list {:?}; ack among 10,000 pending {:?}; {} batches, pass {} us (max {}), {} KiB",
+        "{PENDING} submissions in {took:?}; list {:?}; ack among them {:?}; {} batches, pass {} us (max {}), {} KiB",
         median(lists),
         median(acks),
         stats.log_batches,
@@ -74,11 +81,11 @@ async fn ten_thousand_pending_jobs_are_listed_while_others_submit() {
         stats.rss_kib
     );
     assert!(
-        stats.log_batches < 10_000,
+        stats.log_batches < PENDING as u64,
         "submissions at once share a commit"
     );
     assert!(
-        stats.log_entries < 25_000,
+        stats.log_entries < 25 * PENDING as u64 / 10,
         "explanations do not dominate the log: {stats:?}"
     );
 }
