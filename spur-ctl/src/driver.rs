@@ -86,6 +86,8 @@ struct Writer {
     snapshot_at: u64,
     /// Time of the last event: time never runs backwards in the log.
     last_at: Millis,
+    /// Up to when begin times of waiting jobs were looked at.
+    looked_at: Millis,
     links: Links,
     waits: Waits,
     pace: Pace,

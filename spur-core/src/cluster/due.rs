@@ -48,6 +48,15 @@ impl Cluster {
             .map(|(when, _)| (*when, "begin time"));
         due.into_iter().chain(begin).min()
     }
+
+    /// Whether the begin time of a waiting job lies after the one moment and not after the other: worth a planning pass.
+    pub fn begins_within(&self, after: Millis, until: Millis) -> bool {
+        let span = (
+            Bound::Excluded((after, JobId(u32::MAX))),
+            Bound::Included((until, JobId(u32::MAX))),
+        );
+        after < until && self.index.begins.range(span).next().is_some()
+    }
 }
 
 fn label(due: Due) -> &'static str {

@@ -77,6 +77,7 @@ impl Writer {
             broken: None,
             snapshot_at,
             last_at,
+            looked_at: spur_core::time::Millis::default(),
             links: Links::default(),
             waits: Waits::default(),
             pace: Pace::new(),

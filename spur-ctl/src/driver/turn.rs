@@ -145,13 +145,10 @@ impl Writer {
         if self.denials_due.is_some_and(|due| due <= now) {
             self.log_denials(turn);
         }
-        if self
-            .cluster
-            .next_deadline(turn.at)
-            .is_some_and(|(when, _)| when <= turn.at)
-        {
+        if self.cluster.begins_within(self.looked_at, turn.at) {
             self.pace.want();
         }
+        self.looked_at = self.looked_at.max(turn.at);
     }
 
     fn append(&mut self, turn: &Turn) -> Result<(), String> {

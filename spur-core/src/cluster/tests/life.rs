@@ -9,6 +9,7 @@ use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepState};
 use crate::node::AdminState;
 use crate::resources::NodeShare;
+use crate::time::Millis;
 use std::sync::Arc;
 
 fn whole_step(world: &World, job: JobId) -> Vec<StepShare> {
@@ -414,6 +415,11 @@ fn a_begin_time_wakes_the_planner_once() {
     );
     assert_eq!(world.cluster.next_deadline(begin), None);
     assert!(world.cluster.expired(begin).is_empty());
+    let before = Millis(begin.0 - 1);
+    assert!(world.cluster.begins_within(before, begin));
+    assert!(!world.cluster.begins_within(begin, begin.plus_secs(9)));
+    assert!(!world.cluster.begins_within(world.now, before));
+    assert!(!world.cluster.begins_within(begin, before));
 }
 
 #[test]
