@@ -22,6 +22,12 @@ pub(super) struct Origin {
     pub(super) generation: Generation,
 }
 
+/// What Slurm records for a batch job whose input and output could not be set up.
+const SETUP_FAILED: ExitStatus = ExitStatus {
+    code: 0,
+    signal: 53,
+};
+
 impl Cluster {
     pub(super) fn on_step_ended(
         &mut self,
@@ -62,8 +68,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// A batch job goes back to the queue, held, whatever `--no-requeue` says: nothing of it ran. Other jobs have a client
-    /// that waits for an answer, so they fail.
+    /// A batch job that a node could not start goes back to the queue, held, whatever `--no-requeue` says: nothing of it ran.
+    /// One that is itself at fault (an output file that its user may not open) fails with `0:53`, as in Slurm. Other jobs
+    /// have a client that waits for an answer, so they fail.
     pub(super) fn on_launch_failed(
         &mut self,
         at: Millis,
@@ -91,12 +98,15 @@ impl Cluster {
             fx.touched_nodes.insert(from.node);
         }
         match job.spec.kind {
-            JobKind::Batch => {
+            JobKind::Batch if node_fault => {
                 let hold = Some((Reason::LaunchFailedHeld, text));
                 self.requeue_job(at, from.job, hold, None, fx)
             }
-            JobKind::Run | JobKind::Alloc => {
-                let exit = ExitStatus { code: 1, signal: 0 };
+            JobKind::Batch | JobKind::Run | JobKind::Alloc => {
+                let exit = match job.spec.kind {
+                    JobKind::Batch => SETUP_FAILED,
+                    JobKind::Run | JobKind::Alloc => ExitStatus { code: 1, signal: 0 },
+                };
                 let (cause, reason) = (Cause::LaunchFailed, Reason::JobLaunchFailure);
                 self.end_job(
                     at,

@@ -84,8 +84,12 @@ fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Opt
     if found.len() < nodes as usize {
         return None;
     }
+    // A job that takes as many nodes as it can get takes the first ones, if those hold it.
     if ask.widen {
-        found.truncate(ask.nodes_max as usize);
+        let first = found.get(..found.len().min(ask.nodes_max as usize))?;
+        if let Some(parts) = run_of(source, ask, first, nodes) {
+            return Some(parts);
+        }
     }
     by_tasks_then_gpus(&mut found, fixed);
     run_of(source, ask, &found, nodes).or_else(|| {

@@ -256,6 +256,32 @@ fn an_srun_job_that_cannot_be_started_fails() {
 }
 
 #[test]
+fn a_batch_job_whose_files_cannot_be_opened_fails_and_the_node_goes_on() {
+    let mut world = World::new(1, 8);
+    let job = world.start(batch());
+    world.does(Event::LaunchFailed {
+        job,
+        node: NodeId(0),
+        generation: world.job(job).generation,
+        why: "could not open stdout file".to_owned(),
+        node_fault: false,
+    });
+    let job = world.job(job);
+    assert_eq!(
+        (job.state, job.reason),
+        (JobState::Failed, Reason::JobLaunchFailure)
+    );
+    assert_eq!(
+        job.exit,
+        ExitStatus {
+            code: 0,
+            signal: 53
+        }
+    );
+    assert_eq!(world.node(0).admin, AdminState::Up);
+}
+
+#[test]
 fn a_requeued_job_may_start_elsewhere_before_its_old_nodes_are_clean() {
     let mut world = World::new(2, 8);
     let job = world.start(gang(1, 8));

@@ -250,13 +250,19 @@ impl Writer {
         self.does(Event::TimedOut { job: late });
         let bad = self.start(batch());
         let generation = self.cluster.jobs[&bad].generation;
-        let why = "no such directory".to_owned();
+        let why = "no space left on device".to_owned();
         self.does(Event::LaunchFailed {
             job: bad,
             node,
             generation,
             why,
-            node_fault: false,
+            node_fault: true,
+        });
+        self.does(Event::NodeUpdated {
+            node,
+            admin: AdminState::Up,
+            reason: String::new(),
+            by: Uid(0),
         });
         self.does(Event::Released { job: bad });
         self.does(Event::Held {

@@ -33,6 +33,8 @@ const END_WAIT: Duration = Duration::from_secs(32);
 const WATCH_AFTER: Duration = Duration::from_secs(1);
 /// How long a last word to the controller may take.
 const LAST_WORD: Duration = Duration::from_secs(5);
+/// How long srun waits for the controller to hear of the job's end from its nodes.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// How far a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +129,13 @@ async fn give_up(grant: &Grant, own_job: bool) {
             .await
             .ok();
     }
+}
+
+/// Lets the controller learn of the end first, so that whoever looks after srun has ended does not see the job running.
+/// A controller that is away is not waited for: it hears of the end from the nodes when it is back.
+async fn settle(grant: &Grant) {
+    let request = Request::AwaitEnd { job: grant.job.id };
+    tokio::time::timeout(SETTLE, link::ask(&request)).await.ok();
 }
 
 /// Watches the job: its owner must, or the controller takes it for abandoned. Returns when the job has ended.
@@ -375,6 +384,8 @@ impl<'a> Session<'a> {
         }
         if self.unlaunched {
             give_up(self.grant, self.own_job).await;
+        } else if self.own_job {
+            settle(self.grant).await;
         }
         let code = self.tasks.exit_code().max(u8::from(self.failed));
         self.printer.finish();
