@@ -111,11 +111,26 @@ impl Demo {
             println!("srun {gres}: {status}");
         }
         let rows = rows?;
+        self.await_empty_queue()?;
         print!("\nWho may open what:\n{}", table::render(&rows, GPUS));
         table::check(&rows, &JOBS.map(|(_, count)| count))?;
         println!("\nWhat was refused, and by whom:");
         self.say(&["spur", "fence", "log"])?;
         self.say(&["spur", "fence", "explain", rows[0].job()])?;
+        Ok(())
+    }
+
+    /// Waits until the cluster has cleaned up after every job.
+    fn await_empty_queue(&self) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        while !sh::output(&mut self.cluster.command(&["squeue", "-h"]))?.is_empty() {
+            ensure!(
+                Instant::now() < end,
+                "the jobs are not gone after {} s",
+                LIMIT.as_secs()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
         Ok(())
     }
 
