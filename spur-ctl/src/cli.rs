@@ -15,6 +15,7 @@ pub mod scontrol;
 pub mod sinfo;
 pub mod squeue;
 pub mod srun;
+pub mod stats;
 pub mod submit;
 pub mod users;
 

@@ -9,6 +9,7 @@ const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
 
 Commands for users    srun sbatch salloc squeue sinfo scancel scontrol
                       fence    what the fence refused, and why a job has what it has
+                      stats    counters of the controller
 Daemons               spurctld
 A cluster to try out  dev up --dir DIR, dev down --dir DIR
 
@@ -51,13 +52,14 @@ fn main() -> ExitCode {
 }
 
 fn is_program(name: &str) -> bool {
-    matches!(name, "spurctld" | "fence" | "dev") || cli::command(name).is_some()
+    matches!(name, "spurctld" | "fence" | "stats" | "dev") || cli::command(name).is_some()
 }
 
 fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match (cli::command(name), name) {
         (Some(command), _) => ExitCode::from(cli::run(command, &args)),
         (None, "fence") => ExitCode::from(cli::finish(cli::fence::main(&args))),
+        (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),
     }

@@ -75,7 +75,7 @@ pub(super) fn measure(bins: &Path, nodes: u32, jobs: u32, report: &mut Report) -
             time(&mut cluster.direct(args)?, 10)?.text()
         ));
     }
-    for line in sh::output(&mut cluster.command(&["sdiag"]))?.lines() {
+    for line in sh::output(&mut cluster.command(&["spur", "stats"]))?.lines() {
         report.line(&format!("  {line}"));
     }
     cluster.down()
