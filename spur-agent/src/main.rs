@@ -52,13 +52,14 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()),
+            tracing_subscriber::EnvFilter::try_from_env("SPUR_LOG")
+                .unwrap_or_else(|_| "info".into()),
         )
         .init();
     match run(&args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("spurd: error: {error:#}");
+            eprintln!("spurd: error: {}", fence::node::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

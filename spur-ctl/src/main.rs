@@ -44,8 +44,13 @@ fn main() -> ExitCode {
             cli::output::print(concat!("spur ", env!("CARGO_PKG_VERSION"), "\n"));
             ExitCode::SUCCESS
         }
-        _ => {
-            cli::output::complain(&[USAGE.trim_end().to_owned()]);
+        first => {
+            let unknown = first.map(|first| format!("spur: error: there is no command {first:?}"));
+            let lines: Vec<String> = unknown
+                .into_iter()
+                .chain([USAGE.trim_end().to_owned()])
+                .collect();
+            cli::output::complain(&lines);
             ExitCode::from(2)
         }
     }

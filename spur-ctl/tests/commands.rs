@@ -185,6 +185,23 @@ fn what_is_not_done_is_refused() {
     fails(&["srun", "--pty", "bash"], text, 1);
     let text = "sbatch: error: Batch job submission failed: Requested reservation is invalid\n";
     fails(&["sbatch", "--reservation=r", "ok.sh"], text, 1);
+    for (words, says) in [
+        (&["suspend", "1"][..], "suspend: not available yet"),
+        (
+            &["reconfigure"],
+            "reconfigure: not available yet; restart the daemon; jobs go on",
+        ),
+        (
+            &["show", "config"],
+            "config: not available yet; see spur.toml on the controller's machine",
+        ),
+    ] {
+        let words: Vec<&str> = [&["scontrol"], words].concat();
+        fails(&words, &format!("scontrol: error: {says}\n"), 1);
+    }
+    fails(&["scontrol", "nope"], "invalid keyword: nope\n", 1);
+    let text = "invalid entity:nope for keyword:show\n";
+    fails(&["scontrol", "show", "nope"], text, 1);
 }
 
 #[test]
@@ -266,7 +283,12 @@ fn what_needs_no_controller() {
 fn spur_itself() {
     let place = Place::new();
     assert!(place.run(&[]).ends_with("--- exit 2\n"));
-    assert!(place.run(&["nope"]).ends_with("--- exit 2\n"));
+    let unknown = place.run(&["nope"]);
+    assert!(
+        unknown.contains("spur: error: there is no command \"nope\"\nUsage: spur ")
+            && unknown.ends_with("--- exit 2\n"),
+        "{unknown}"
+    );
     assert!(place.run(&["--help"]).starts_with("Usage: spur "));
     assert!(place.run(&["fence"]).ends_with("--- exit 1\n"));
     assert_eq!(

@@ -148,6 +148,10 @@ pub fn explanation(
         job.spec.owner.user,
         state(job)
     );
+    let over = job.state.is_terminal() && !job.completing;
+    if over && !job.nodes.is_empty() {
+        text.push_str("It has ended and holds nothing any more; this is what it had.\n");
+    }
     if job.nodes.is_empty() {
         text.push_str("It holds nothing, so no device is open to it.\n");
     }
@@ -172,7 +176,12 @@ pub fn explanation(
         )
         .expect("a string grows");
         for file in node.map(|node| files(node, held)).unwrap_or_default() {
-            writeln!(text, "    may open {file}").expect("a string grows");
+            writeln!(
+                text,
+                "    {} open {file}",
+                if over { "could" } else { "may" }
+            )
+            .expect("a string grows");
         }
     }
     let count = job.denials;

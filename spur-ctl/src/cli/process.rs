@@ -68,7 +68,10 @@ fn session() -> u32 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name in parentheses may hold anything; then state, parent, group, session.
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.split(' ').nth(3).and_then(|sid| sid.parse().ok()).unwrap_or(0)
+    rest.split(' ')
+        .nth(3)
+        .and_then(|sid| sid.parse().ok())
+        .unwrap_or(0)
 }
 
 fn environment() -> Vec<String> {

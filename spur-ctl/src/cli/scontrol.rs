@@ -67,6 +67,53 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     Err(invalid(word))
 }
 
+/// Slurm's words that nothing here stands behind, with what to do instead.
+const LATER: [(&str, &str); 19] = [
+    ("abort", ""),
+    ("cancel_reboot", ""),
+    ("cluster", "there is only this cluster"),
+    ("completing", "see `squeue -t CG`"),
+    (
+        "create",
+        "partitions are in spur.toml, there are no reservations",
+    ),
+    (
+        "delete",
+        "partitions are in spur.toml, there are no reservations",
+    ),
+    ("errnumstr", ""),
+    ("getaddrs", ""),
+    ("listjobs", "see `squeue -w NODE`"),
+    ("listpids", "see the job's cgroup on the node"),
+    ("notify", ""),
+    ("reboot", "nodes are never booted"),
+    ("reconfigure", "restart the daemon; jobs go on"),
+    ("requeuehold", "use requeue, then hold"),
+    (
+        "resume",
+        "to return a node: `scontrol update nodename=NODE state=resume`",
+    ),
+    ("setdebug", "set SPUR_LOG for the daemon"),
+    ("suspend", ""),
+    ("top", ""),
+    ("wait_job", "see `sbatch --wait`"),
+];
+
+/// What to say of a word that is Slurm's but not ours; `None` if it is nobody's.
+fn later(words: &[(&str, &str)], word: &str) -> Option<Failure> {
+    let (word, instead) = words
+        .iter()
+        .find(|(full, _)| full.eq_ignore_ascii_case(word))?;
+    let instead = match *instead {
+        "" => String::new(),
+        instead => format!("; {instead}"),
+    };
+    Some(Failure::error(
+        "scontrol",
+        format!("{word}: not available yet{instead}"),
+    ))
+}
+
 /// Whether a word is the beginning of another, at least so many letters of it, in any case.
 fn abbreviates(word: &str, full: &str, least: usize) -> bool {
     let begins = full
@@ -76,7 +123,7 @@ fn abbreviates(word: &str, full: &str, least: usize) -> bool {
 }
 
 fn invalid(word: &str) -> Failure {
-    Failure::plain(format!("invalid keyword: {word}"), 1)
+    later(&LATER, word).unwrap_or_else(|| Failure::plain(format!("invalid keyword: {word}"), 1))
 }
 
 fn need(word: &str, rest: &[String], least: usize) -> Result<(), Failure> {

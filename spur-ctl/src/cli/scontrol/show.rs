@@ -3,10 +3,11 @@
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
 use super::super::link;
+use super::super::render::node_columns::by_node;
 use super::super::render::show_job::{self, Details};
 use super::super::render::{View, show_node, show_partition};
 use super::super::{output, process, users};
-use super::{abbreviates, ask, invalid, worded};
+use super::{abbreviates, ask, invalid, later, worded};
 use spur_core::api::{JobFilter, JobView, NodeView, RefusalKind, Reply, Request};
 use spur_core::denial::Denial;
 use spur_core::id::{JobId, Uid};
@@ -16,6 +17,21 @@ use std::sync::Arc;
 
 /// The most refusals that `-d` shows for a job.
 const DENIALS_SHOWN: u32 = 20;
+
+/// What Slurm shows and nothing here stands behind, with what to do instead.
+const LATER: [(&str, &str); 11] = [
+    ("aliases", ""),
+    ("assoc_mgr", "there is no accounting"),
+    ("bbstat", ""),
+    ("burstbuffer", ""),
+    ("config", "see spur.toml on the controller's machine"),
+    ("daemons", ""),
+    ("dwstat", ""),
+    ("federation", ""),
+    ("frontend", ""),
+    ("slurmd", "run `spurd doctor` on the node"),
+    ("step", "see `squeue -s`"),
+];
 
 /// `scontrol show WHAT [WHICH]`.
 pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failure> {
@@ -47,10 +63,8 @@ pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failur
         () if is("reservations", 1) => "No reservations in the system\n",
         () if is("topology", 1) => "",
         () => {
-            return Err(Failure::plain(
-                format!("invalid entity:{word} for keyword:show"),
-                1,
-            ));
+            let nobodys = || Failure::plain(format!("invalid entity:{word} for keyword:show"), 1);
+            return Err(later(&LATER, word).unwrap_or_else(nobodys));
         }
     };
     output::print(text);
@@ -129,9 +143,10 @@ fn denials(job: JobId) -> Vec<Denial> {
 
 fn load_nodes() -> Result<Vec<Arc<NodeView>>, Failure> {
     let prefix = "slurm_load_node error";
-    let Reply::Nodes(nodes) = ask(&Request::Nodes, prefix)? else {
+    let Reply::Nodes(mut nodes) = ask(&Request::Nodes, prefix)? else {
         return Err(worded(prefix, &link::unexpected()));
     };
+    nodes.sort_by(|a, b| by_node(&a.node.name, &b.node.name));
     Ok(nodes)
 }
 

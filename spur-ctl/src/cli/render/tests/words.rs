@@ -62,6 +62,14 @@ fn an_explanation_tells_what_a_job_has_and_what_it_was_refused() {
             "Refused: 1 in all, 0 without a line of their own",
         ]
     );
+    job.state = JobState::Completed;
+    let text = explanation(&view(at(6)), &job, &[Arc::new(mixed())], &[]);
+    assert!(
+        text.contains(
+            "COMPLETED\nIt has ended and holds nothing any more; this is what it had.\nn0001: "
+        ),
+        "{text}"
+    );
 }
 
 #[test]
