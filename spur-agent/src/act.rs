@@ -35,6 +35,12 @@ impl Failure {
     }
 }
 
+/// Half of the process numbers that the kernel gives out: whatever a job forks, the agent and other jobs still can.
+fn pids_max() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
+    Some(text.trim().parse::<u64>().ok()? / 2)
+}
+
 /// Sets a job up: cgroup, limits, fence, policy. When this returns, a process may be put below its cgroup; nothing is left behind
 /// when it fails.
 pub fn prepare(
@@ -59,7 +65,7 @@ pub fn prepare(
     let host = compose::host_cpus(&here.share.cpus, &node.machine.host_cpus);
     let limits = Limits {
         memory: (here.share.memory_mib > 0).then(|| here.share.memory_mib.saturating_mul(1 << 20)),
-        pids: None,
+        pids: pids_max(),
         cpus: host.iter().copied().collect::<IdSet>().to_string(),
         cpu_count: here.share.cpus.len(),
     };

@@ -11,7 +11,7 @@ use spur_core::time::Millis;
 use spur_proto::client::channel_over;
 use spur_proto::wire::link_client::LinkClient;
 use spur_proto::wire::{AgentMessage, ControllerMessage};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -61,6 +61,22 @@ pub(crate) fn hello(name: &str) -> NodeHello {
     }
 }
 
+/// Connects as soon as the controller listens: it opens this socket after the one that says that it is up.
+async fn dial(socket: &Path) -> UnixStream {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(socket).await {
+            Ok(stream) => return stream,
+            Err(why) => assert!(
+                tokio::time::Instant::now() < end,
+                "{}: {why}",
+                socket.display()
+            ),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 impl Agent {
     /// Connects as this node and waits for the welcome.
     pub(crate) async fn connect(controller: &Controller, name: &str) -> (Self, Welcome) {
@@ -75,9 +91,7 @@ impl Agent {
         hello: NodeHello,
     ) -> Result<(Self, Welcome), Status> {
         let socket: PathBuf = controller.dir.join("agent.sock");
-        let channel = channel_over(UnixStream::connect(socket).await.unwrap())
-            .await
-            .unwrap();
+        let channel = channel_over(dial(&socket).await).await.unwrap();
         let (out, messages) = mpsc::channel(1024);
         let greeting = FromAgent::Hello {
             token: token.to_owned(),

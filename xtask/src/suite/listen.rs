@@ -33,7 +33,8 @@ impl Listener {
                 self.passed = None;
                 tally.name_failure(&name(&words));
             }
-            ["test", name, "...", "FAILED"] => tally.name_failure(name),
+            // Indented, it is nextest that quotes libtest.
+            ["test", name, "...", "FAILED"] if !line.starts_with(' ') => tally.name_failure(name),
             // From here on libtest shows what failed; its successes come first.
             ["failures:"] if !line.starts_with(' ') => (self.passed, self.failures) = (None, true),
             ["successes:"] => return false,
@@ -108,6 +109,7 @@ mod tests {
             "        PASS [   0.004s] ( 2/22) spur-agent fence::b",
             "    skipped: device nodes need root",
             "        FAIL [   0.004s] ( 3/22) spur-core id::tests::c",
+            "    test id::tests::c ... FAILED",
             "    why it failed",
             "────────────",
             "     Summary [   0.361s] 22 tests run: 21 passed (1 slow), 1 failed, 3 skipped",
