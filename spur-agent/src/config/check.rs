@@ -1,6 +1,6 @@
 //! Whether what is written in `spurd.toml` makes sense.
 
-use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw};
+use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw, Require};
 use spur_core::id::NodeName;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,10 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
     let help = "write unix:/path, the controller's agent_socket on this machine";
     let controller = raw.controller.strip_prefix("unix:").map(PathBuf::from);
     let controller = controller.ok_or_else(|| wrong("controller", &raw.controller, help))?;
+    if raw.require == Require::None {
+        let help = "this version starts no job without a proven fence: write fence or guard";
+        return Err(wrong("require", "none", help));
+    }
     check_names(&raw)?;
     check_paths(&raw, &controller)?;
     let declare = raw.declare.unwrap_or_default();

@@ -115,7 +115,8 @@ pub(super) static ROWS: &[Flag] = &[
         SBATCH.and(SALLOC),
         "nodes that the job must get, listed in a file",
     )
-    .short('F'),
+    .short('F')
+    .refused("name the nodes with --nodelist"),
     val("nodelist", "NODES", JOB, "nodes that the job must get").short('w'),
     val("nodes", "N[-M]", JOB, "number of nodes")
         .short('N')
