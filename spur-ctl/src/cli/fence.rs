@@ -184,11 +184,15 @@ pub fn explanation(
             .expect("a string grows");
         }
     }
+    // Counts come a moment later than lines.
     let count = job.denials;
+    let total = count
+        .total
+        .max(u64::try_from(refused.len()).unwrap_or(u64::MAX));
     writeln!(
         text,
-        "Refused: {} in all, {} without a line of their own",
-        count.total, count.suppressed
+        "Refused: {total} in all, {} without a line of their own",
+        count.suppressed
     )
     .expect("a string grows");
     for denial in refused {

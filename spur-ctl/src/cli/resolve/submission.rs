@@ -1,7 +1,7 @@
 //! The environment that a command hands over with a job or a step: the user's, cut down by `--export`, and what only the
 //! submitting command knows. `spur_core::slurm::environ` lists what is left to whom.
 
-use super::super::flags::getopt::Options;
+use super::super::flags::getopt::{Options, Source};
 use super::input::Surroundings;
 use spur_core::slurm::export::{self, set};
 use spur_core::slurm::{environ, gres};
@@ -29,7 +29,7 @@ pub fn of_allocation(options: &Options, here: &Surroundings) -> Vec<String> {
 }
 
 /// The entries that `srun` adds to its environment, which is cut down apart from this. A step of a job that is there already
-/// keeps what the job's submission said.
+/// keeps what the job's submission said, unless it asks for GPUs for each task itself.
 pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<String> {
     let mut env = Vec::new();
     if new_job {
@@ -45,6 +45,11 @@ pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<Str
                 set(&mut env, &format!("{name}={mib}"));
             }
         }
+    } else if options
+        .last("gpus-per-task")
+        .is_some_and(|given| given.source == Source::CommandLine)
+    {
+        per_task(&mut env, options);
     }
     set(&mut env, &format!("SLURM_UMASK={:04o}", here.umask));
     set(&mut env, "SLURM_LAUNCH_NODE_IPADDR=127.0.0.1");
@@ -67,6 +72,11 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
             set(env, &format!("{name}={text}"));
         }
     }
+    per_task(env, options);
+}
+
+/// What `--cpus-per-task` and `--gpus-per-task` say, and that each task gets its own GPUs.
+fn per_task(env: &mut Vec<String>, options: &Options) {
     let mut per_task = Vec::new();
     if let Some(cpus) = options.value("cpus-per-task") {
         per_task.push(format!("cpu={cpus}"));

@@ -225,3 +225,16 @@ fn gpus_of_a_stronger_source_win_and_of_one_source_must_agree() {
     let (none, _) = resolved(Command::Sbatch, "--gres=none");
     assert_eq!(none.gpus_per_node.map(|gpus| gpus.count), Some(0));
 }
+
+#[test]
+fn a_step_that_asks_for_gpus_for_each_task_binds_them_in_a_job_that_is_there_already() {
+    use super::super::submission::of_step;
+    let bind = |line: &str, new_job| {
+        let env = of_step(&options(Command::Srun, line), &here(), new_job);
+        env.contains(&"SLURM_TRES_BIND=gres/gpu:per_task:2".to_owned())
+            && env.contains(&"SLURM_TRES_PER_TASK=gres/gpu=2".to_owned())
+    };
+    assert!(bind("--gpus-per-task=2 true", false));
+    assert!(bind("--gpus-per-task=2 true", true));
+    assert!(!bind("--gres=gpu:2 true", false));
+}
