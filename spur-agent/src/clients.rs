@@ -1,9 +1,12 @@
 //! Where step clients (`srun`) connect: one message with a signed ticket, then the connection goes to the step's supervisor.
 
+mod seats;
+
 use crate::act::Failure;
 use crate::agent::Input;
 use crate::launch::Supervisor;
 use crate::node::{Node, now};
+use seats::Seats;
 use spur_proto::frame::{read_frame_async, write_frame};
 use spur_proto::ticket::{Ticket, verify};
 use spur_proto::wire::{Ended, FromStep, Open, StepError, ToStep, from_step, to_step};
@@ -14,8 +17,9 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 
-/// Connections that may be on their way in at once; further ones wait in the socket's own queue.
-const INCOMING_MAX: usize = 256;
+/// Connections that may be on their way in at once; further ones wait in the socket's own queue, and a user's that are more than
+/// [`seats::USER_MAX`] are closed.
+const INCOMING_MAX: usize = 512;
 
 /// How long a client may take to send its first message.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -95,6 +99,7 @@ pub async fn serve(
     inputs: mpsc::Sender<Input>,
 ) {
     let room = Arc::new(Semaphore::new(INCOMING_MAX));
+    let seats = Seats::default();
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
             return;
@@ -108,12 +113,17 @@ pub async fn serve(
                 continue;
             }
         };
+        let seat = stream
+            .peer_cred()
+            .ok()
+            .and_then(|peer| seats.take(peer.uid()));
+        let Some(seat) = seat else { continue };
         let (node, token, inputs) = (Arc::clone(&node), Arc::clone(&token), inputs.clone());
         tokio::spawn(async move {
             if let Some(visitor) = admit(stream, &node, &token).await {
                 drop(inputs.send(Input::Visitor(Box::new(visitor))).await);
             }
-            drop(place);
+            drop((place, seat));
         });
     }
 }

@@ -8,6 +8,7 @@ use crate::fence::{canary, node, probe, standin};
 use crate::launch::Launcher;
 use spur_core::node::FenceState;
 use spur_core::time::Millis;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -177,7 +178,7 @@ fn unfenced(note: String) -> Condition {
 
 /// Makes the state folder: closed to others but passable, since users reach their script through it.
 pub fn make_state_dir(config: &Config) -> Result<(), NodeError> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    use std::os::unix::fs::DirBuilderExt;
     let dir = &config.state_dir;
     let failed = |source| NodeError::StateDir {
         dir: dir.clone(),
@@ -204,7 +205,11 @@ pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
         .open(dir.join("lock"))
+        .map_err(failed)?;
+    // A reader's lock would keep the agent from starting: nobody may have one, also on a file of an older agent.
+    lock.set_permissions(std::fs::Permissions::from_mode(0o600))
         .map_err(failed)?;
     if !crate::sys::lock::try_lock(&lock).map_err(failed)? {
         return Err(NodeError::Taken { dir: dir.clone() });

@@ -27,6 +27,7 @@ use spur_core::time::Millis;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -53,12 +54,14 @@ fn supervise(dir: &Path) -> io::Result<()> {
     sys::process::close_from(UNKNOWN_FDS)?;
     let (control, client) = (sys::fd::take(CONTROL_FD)?, sys::fd::take(CLIENT_FD)?);
     rustix::process::chdir("/")?;
-    // The lock says to a restarted agent that we live, and is held until we exit.
+    // The lock says to a restarted agent that we live, and is held until we exit. It is private: with a descriptor of it a user
+    // could lock it, and be taken for the supervisor.
     let lock = fs::OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
         .open(dir.join("lock"))?;
     if !sys::lock::try_lock(&lock)? {
         return Err(io::Error::other("another supervisor runs this step"));

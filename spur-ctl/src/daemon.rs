@@ -97,7 +97,8 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
 
 /// Makes the state folder, private, and makes sure that no other controller lives on it. The lock goes with the process.
 fn lock(dir: &Path) -> Result<File, DaemonError> {
-    use std::os::unix::fs::DirBuilderExt;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
     let unusable = |cause| DaemonError::StateDir {
         path: dir.to_owned(),
         cause,
@@ -107,11 +108,15 @@ fn lock(dir: &Path) -> Result<File, DaemonError> {
         .mode(0o700)
         .create(dir)
         .map_err(unusable)?;
+    // Private as well, in case the folder was there and is not: who can open it can lock it.
     let lock = File::options()
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(dir.join("lock"))
+        .map_err(unusable)?;
+    lock.set_permissions(Permissions::from_mode(0o600))
         .map_err(unusable)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -129,9 +129,9 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError>
 
 /// Mounts a BPF file system if there is none, and leaves a mark in it, so that the last agent to leave takes it away.
 fn mount(config: &Config) -> Result<(), FenceError> {
-    // Agents of one machine may share the mount and start at once: a second mount would hide the first one's pins. The kernel
-    // gives the turn back with the folder.
-    let _turn = take_turn(&config.bpffs);
+    // Agents of one cluster may share a machine and its mount and start at once: a second mount would hide the first one's pins.
+    // The kernel gives the turn back with the file.
+    let _turn = take_turn(&config.token_file);
     let at = config.bpffs.to_string_lossy().into_owned();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let before = mounts.lines().any(|line| {
@@ -145,11 +145,12 @@ fn mount(config: &Config) -> Result<(), FenceError> {
     Ok(())
 }
 
-/// Waits until no other agent is looking at the same place; without a folder to lock, there is none to share either.
-fn take_turn(bpffs: &Path) -> Option<std::fs::File> {
-    let folder = std::fs::File::open(bpffs.parent()?).ok()?;
-    rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).ok()?;
-    Some(folder)
+/// Waits until no other agent of the cluster is at this. The lock is on the token because only root can open that: whoever can open
+/// what is locked here can keep every agent from starting. Without a token there is no second agent either.
+fn take_turn(token_file: &Path) -> Option<std::fs::File> {
+    let token = std::fs::File::open(token_file).ok()?;
+    rustix::fs::flock(&token, rustix::fs::FlockOperation::LockExclusive).ok()?;
+    Some(token)
 }
 
 /// Where the agent's pins are.

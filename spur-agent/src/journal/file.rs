@@ -130,19 +130,20 @@ impl File {
         records
             .iter()
             .for_each(|record| bytes.extend(frame(record)));
-        fs::write(&draft, &bytes).map_err(failed("write", &draft))?;
+        match fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &draft)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
         let mut options = fs::OpenOptions::new();
-        let out = options
+        let options = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut out = options
             .append(true)
+            .create_new(true)
             .open(&draft)
-            .map_err(failed("open", &draft))?;
-        std::os::unix::fs::PermissionsExt::set_mode(
-            &mut out
-                .metadata()
-                .map_err(failed("examine", &draft))?
-                .permissions(),
-            0o600,
-        );
+            .map_err(failed("create", &draft))?;
+        out.write_all(&bytes).map_err(failed("write", &draft))?;
         out.sync_data().map_err(failed("sync", &draft))?;
         fs::rename(&draft, &self.path).map_err(failed("put in place", &self.path))?;
         if let Some(folder) = self.path.parent() {

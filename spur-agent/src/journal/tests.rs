@@ -124,6 +124,12 @@ fn the_file_stays_small() {
     let number = journal.report(ended(1)).unwrap();
     journal.acked(number).unwrap();
     assert!(std::fs::metadata(dir.path().join("journal")).unwrap().len() < 1000);
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(dir.path().join("journal"))
+            .unwrap()
+            .permissions(),
+    );
+    assert_eq!(mode & 0o077, 0, "for root alone, also when rewritten");
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Child<'_> {
         })
     }
 
-    /// What needs root: process group, protection from the out-of-memory killer off, limits, CPUs.
+    /// What needs root: process group, protection from the out-of-memory killer off, CPUs.
     fn privileged(&self) -> Result<Vec<String>, Failure> {
         let pid = rustix::process::getpid();
         let group = self
@@ -131,15 +131,6 @@ impl Child<'_> {
                 .map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
         }
         let mut warnings = Vec::new();
-        for limit in &self.spec.rlimits {
-            if let Err(error) = sys::process::set_soft_limit(limit.resource, limit.soft) {
-                let (number, soft) = (limit.resource, limit.soft);
-                warnings.push(format!(
-                    "Can't propagate resource limit {number} of {soft}: {}",
-                    reason(&error)
-                ));
-            }
-        }
         if !self.task.cpus.is_empty() {
             let mut set = rustix::thread::CpuSet::new();
             let fits = |cpu: &usize| *cpu < rustix::thread::CpuSet::MAX_CPU;
@@ -222,7 +213,8 @@ impl Child<'_> {
         for warning in warnings {
             complain(node, &warning);
         }
-        let (error, text) = program::execute(self.spec, self.task, self.script);
+        let warn = |warning: String| complain(node, &warning);
+        let (error, text) = program::execute(self.spec, self.task, self.script, warn);
         complain(node, &text);
         // The supervisor only logs it.
         drop(status::send(&status, &Status::NoExec(text), None));

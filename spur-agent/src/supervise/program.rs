@@ -26,11 +26,13 @@ pub(crate) fn write_script(dir: &Path, script: &[u8], owner: &Owner) -> io::Resu
     Ok(path)
 }
 
-/// Executes the task's program. Returns only if that fails: the exit code, which is Slurm's (the `errno`), and the message.
+/// Executes the task's program under its user's resource limits; `warn` gets what cannot be limited. Returns only if that fails:
+/// the exit code, which is Slurm's (the `errno`), and the message.
 pub(crate) fn execute(
     spec: &StepLaunch,
     task: &TaskLaunch,
     script: Option<&Path>,
+    warn: impl Fn(String),
 ) -> (i32, String) {
     let env = environment(spec, task);
     let given = task
@@ -56,13 +58,24 @@ pub(crate) fn execute(
         .into_iter()
         .map(|(name, value)| c_string([name.as_slice(), b"=", value.as_slice()].concat()))
         .collect();
-    let error = sys::exec::execve(
-        &c_string(program.clone().into_os_string().into_vec()),
-        &argv,
-        &env,
-    );
+    let path = c_string(program.clone().into_os_string().into_vec());
+    limit(spec, warn);
+    let error = sys::exec::execve(&path, &argv, &env);
     let code = error.raw_os_error().unwrap_or(1);
     (code, explain(&program, &error))
+}
+
+/// Sets the user's soft limits: last of all, since what is too little to prepare in (of memory, of descriptors) must harm the job
+/// and not pass for a fault of the node.
+fn limit(spec: &StepLaunch, warn: impl Fn(String)) {
+    for limit in &spec.rlimits {
+        if let Err(error) = sys::process::set_soft_limit(limit.resource, limit.soft) {
+            let (number, soft, why) = (limit.resource, limit.soft, reason(&error));
+            warn(format!(
+                "Can't propagate resource limit {number} of {soft}: {why}"
+            ));
+        }
+    }
 }
 
 fn c_string(bytes: Vec<u8>) -> CString {

@@ -150,7 +150,9 @@ impl<'a> Step<'a> {
             Ok(None) => {
                 task.status = None;
                 if !task.ready {
-                    self.fail(&format!("task {id} died before it was ready"), true);
+                    // Not the node's fault: it is its user's process by now, whom nothing keeps from killing it, and a node
+                    // at fault is drained.
+                    self.fail(&format!("task {id} died before it was ready"), false);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

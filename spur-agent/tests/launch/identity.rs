@@ -1,6 +1,6 @@
 //! Who and what a task is, and how its end is told.
 
-use super::support::{Bench, GID, GROUP, UID, bytes, owner, task, tasks};
+use super::support::{Bench, GID, GROUP, UID, bytes, eventually, owner, task, tasks, wait};
 use spur_agent::launch::{LaunchError, Output, Rlimit};
 use spur_core::job::state::ExitStatus;
 
@@ -195,13 +195,13 @@ fn a_batch_script_runs_by_its_shebang_with_arguments_and_files() {
     std::fs::write(dir.join("out-%j"), "old\n").unwrap();
     std::os::unix::fs::chown(dir.join("out-%j"), Some(UID), None).unwrap();
     let supervisor = bench.start(&spec, None);
-    let record = super::support::wait(&supervisor);
+    let record = wait(&supervisor);
     assert_eq!((record.exit, record.failure), (ExitStatus::default(), None));
     let once = "first 2\nerr\n-r-x------\nslurm_script\n";
     assert_eq!(read(), once);
     spec.step = bench.sh("").step;
     (spec.stdio.stdout, spec.stdio.stderr) = (out("out-%j", true), out("err", true));
-    super::support::wait(&bench.start(&spec, None));
+    wait(&bench.start(&spec, None));
     assert_eq!(read(), format!("{once}{}", once.replace("err\n", "")));
     assert_eq!(std::fs::read_to_string(dir.join("err")).unwrap(), "err\n");
 }
@@ -244,7 +244,7 @@ fn what_makes_no_sense_is_refused_and_leaves_nothing() {
     refused(&|spec| spec.tasks[0].argv[1] = bytes("a\0b"));
     refused(&|spec| spec.env.push(bytes("A=\0")));
     let spec = bench.sh("true");
-    super::support::wait(&bench.start(&spec, None));
+    wait(&bench.start(&spec, None));
     let again = bench
         .launcher()
         .start(&spec, &bench.dir(&spec), None)
@@ -287,4 +287,63 @@ fn a_canary_that_is_not_refused_stops_the_step() {
         assert!(heard.record.node_fault && heard.errors[0].refused);
         assert!(heard.stdout.is_empty() && heard.ended.is_some());
     }
+}
+
+#[test]
+fn no_user_can_make_a_step_fail_by_the_node_s_fault() {
+    let bench = Bench::new();
+    // Neither by limits in which nothing can be prepared: of address space, descriptors and size of files, ...
+    for resource in [9, 7, 1] {
+        let mut spec = bench.sh("true");
+        spec.rlimits = vec![Rlimit { resource, soft: 1 }];
+        let record = bench.run(&spec).record;
+        assert!(!record.node_fault && record.failure.is_none(), "{record:?}");
+    }
+    // ... nor by killing a task that waits for the other end of a pipe of its user's.
+    let mut spec = bench.sh("true");
+    spec.work_dir = bench.user_dir();
+    let fifo = spec.work_dir.join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o666.into(),
+        0,
+    )
+    .unwrap();
+    std::os::unix::fs::chown(&fifo, Some(UID), Some(GID)).unwrap();
+    spec.stdio.stdout = Output::File {
+        path: bytes("fifo"),
+        append: false,
+    };
+    let supervisor = bench.start(&spec, None);
+    let mut theirs = None;
+    eventually("the task is its user's", || {
+        let pids = std::fs::read_to_string(spec.cgroup.join("cgroup.procs")).unwrap();
+        theirs = pids.lines().next().map(str::to_owned);
+        let status = theirs
+            .as_ref()
+            .and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        status.is_some_and(|status| field(&status, "Uid").starts_with("54321"))
+    });
+    let pid = rustix::process::Pid::from_raw(theirs.unwrap().parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let record = wait(&supervisor);
+    assert!(record.failure.is_some() && !record.node_fault, "{record:?}");
+}
+
+#[test]
+fn a_user_can_open_nothing_in_a_step_s_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let spec = bench.sh("echo up; sleep 1000");
+    let client = bench.connect(&spec);
+    client.read_until("up");
+    let files: Vec<_> = std::fs::read_dir(bench.dir(&spec)).unwrap().collect();
+    for file in files.iter().map(|file| file.as_ref().unwrap()) {
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{:?}", file.path());
+    }
+    assert!(files.len() >= 4, "{files:?}");
+    client.supervisor.signal(9).unwrap();
 }

@@ -4,7 +4,7 @@ use super::ask::{AgentInput, AgentWord, Outbound};
 use super::turn::Turn;
 use super::{DENIALS_EVERY, Writer};
 use crate::readers::Pulse;
-use spur_core::agent::order::{Report, ToAgent};
+use spur_core::agent::order::{Report, StepOrder, ToAgent};
 use spur_core::event::{Event, NodeHello};
 use spur_core::id::NodeId;
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 /// Most (job, node) pairs whose totals of refusals wait to be logged; more wait for the agent's next word.
 const TOTALS_MAX: usize = 65_536;
+
+/// Most bytes of scripts, arguments and environments in a welcome; the steps that have more follow one by one.
+const WELCOME_MAX: usize = 16 << 20;
 
 /// An agent that connects in this turn.
 pub(super) struct Admission {
@@ -121,8 +124,8 @@ impl Writer {
             let (jobs, steps) = self.cluster.welcome(node);
             let steps = steps
                 .into_iter()
-                .filter_map(|step| self.with_payload(&turn.payloads, step))
-                .collect();
+                .filter_map(|step| self.with_payload(&turn.payloads, step));
+            let (steps, rest) = those_that_fit(steps);
             let generation = self.cluster.generation;
             // Only what comes after this message may go the normal way.
             turn.effects
@@ -136,6 +139,9 @@ impl Writer {
             };
             self.links.by_node.insert(node, Link { session, out });
             self.send(node, welcome);
+            for step in rest {
+                self.send(node, ToAgent::Launch(step));
+            }
             drop(admitted.send(Ok(node)));
             tracing::info!(%node, "agent connected");
         }
@@ -246,6 +252,22 @@ impl Writer {
             }
         }
     }
+}
+
+/// Parts a node's steps into those of a welcome, which is one message, and those that would make it too large to be read. An
+/// agent that hears of a step only after its welcome takes no harm: it ends jobs that it does not hear of, not steps.
+fn those_that_fit(steps: impl Iterator<Item = StepOrder>) -> (Vec<StepOrder>, Vec<StepOrder>) {
+    let mut room = WELCOME_MAX;
+    steps.partition(|step| {
+        let Some(batch) = &step.batch else {
+            return true;
+        };
+        let texts = batch.payload.env.iter().chain(&batch.payload.args);
+        let size = batch.payload.script.len() + texts.map(String::len).sum::<usize>();
+        let left = room.checked_sub(size);
+        room = left.unwrap_or(room);
+        left.is_some()
+    })
 }
 
 fn reported(node: NodeId, report: Report) -> Event {

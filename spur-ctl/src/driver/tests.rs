@@ -477,3 +477,43 @@ async fn an_agent_that_does_not_read_is_cut_off_and_told_everything_when_it_retu
     assert!(connected());
     bench.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_welcome_stays_small_however_much_its_jobs_carry() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let first = bench.connect("n1").await;
+    let payload = Payload {
+        script: vec![b'#'; 4 << 20],
+        args: vec![],
+        env: vec!["x".repeat(3 << 20)],
+        umask: 0,
+        rlimits: vec![],
+    };
+    for _ in 0..4 {
+        let job = Act::Submit(Box::new(spec(JobKind::Batch, 1)), Some(payload.clone()));
+        bench.answer(job).await.unwrap();
+    }
+    bench.sleep(5).await;
+    drop(first);
+    let mut orders = bench.connect("n1").await;
+    let welcome = orders.recv().await.unwrap();
+    let size = |steps: &[spur_core::agent::order::StepOrder]| -> usize {
+        let batches = steps.iter().filter_map(|step| step.batch.as_ref());
+        batches
+            .map(|batch| batch.payload.script.len() + batch.payload.env[0].len())
+            .sum()
+    };
+    let ToAgent::Welcome { jobs, steps, .. } = welcome else {
+        panic!("{welcome:?}")
+    };
+    assert_eq!((jobs.len(), steps.len()), (4, 2));
+    assert!(size(&steps) <= 16 << 20);
+    for _ in 0..2 {
+        match orders.recv().await {
+            Some(ToAgent::Launch(step)) => assert_eq!(size(&[step]), 7 << 20),
+            other => panic!("{other:?}"),
+        }
+    }
+    bench.stop().await;
+}

@@ -25,6 +25,24 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS payload (job INTEGER PRIMARY KEY, body BLOB NOT NULL);
 ";
 
+/// Makes the database's file, if it is not there, and closes it and its log to everybody else: they hold users' scripts and
+/// environments, and a reader could hold a lock on them. `SQLite` gives the log the mode of the file.
+fn private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    drop(options.open(path)?);
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    for file in [path.to_owned(), log.into()] {
+        match std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// The store in a file.
 #[derive(Debug)]
 pub struct Sqlite {
@@ -42,6 +60,10 @@ impl Sqlite {
             path: path.to_owned(),
             cause: cause.to_string(),
         };
+        private(path).map_err(|cause| StoreError::Open {
+            path: path.to_owned(),
+            cause: cause.to_string(),
+        })?;
         let db = Connection::open(path).map_err(fail)?;
         configure(&db).map_err(fail)?;
         if let Some(found) = version(&db).map_err(fail)?.filter(|found| *found > VERSION) {

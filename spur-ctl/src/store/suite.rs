@@ -108,6 +108,22 @@ fn sqlite_conforms() {
     conforms(&|| Sqlite::open(&dir.path().join("db")).unwrap());
 }
 
+#[test]
+fn nobody_else_can_read_scripts_and_environments() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("db"), "").unwrap();
+    std::fs::set_permissions(dir.path().join("db"), PermissionsExt::from_mode(0o644)).unwrap();
+    let mut store = Sqlite::open(&dir.path().join("db")).unwrap();
+    store.append(&batch(0, 2)).unwrap();
+    let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    for file in files {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+    }
+}
+
 /// Copies a store as a crash would leave it, with the WAL cut to `len` bytes.
 fn crashed(from: &Path, to: &Path, len: u64) -> std::path::PathBuf {
     let db = to.join("db");
