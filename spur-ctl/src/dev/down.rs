@@ -1,6 +1,6 @@
 //! `spur dev down`: whatever state the cluster is in, nothing of it stays.
 
-use super::layout::{Layout, OWN};
+use super::layout::{Layout, MARK, MARK_NEW, OWN};
 use super::{failed, proc};
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -11,15 +11,41 @@ use std::process::{Command, Stdio};
 
 /// Stops the cluster of a folder and removes what it made.
 pub(super) fn down(dir: &Path) -> Result<u8, Failure> {
+    let nothing = || {
+        output::print(&format!("{}: nothing there\n", dir.display()));
+        Ok(0)
+    };
     let layout = match Layout::new(dir) {
+        Ok(layout) if !OWN.iter().any(|name| layout.path(name).exists()) => return nothing(),
         Ok(layout) => layout,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
-            output::print(&format!("{}: nothing there\n", dir.display()));
-            return Ok(0);
-        }
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return nothing(),
         Err(why) => return Err(failed(format_args!("{}: {why}", dir.display()))),
     };
+    check_ours(&layout)?;
     remove(&layout).map(|()| 0)
+}
+
+/// Only a folder that `up` marked is taken down, and only by its owner or root: everything that has the folder in its path is
+/// killed, unmounted and removed, and `--dir /` would be the whole machine.
+fn check_ours(layout: &Layout) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mark = layout.path(MARK);
+    let found = fs::symlink_metadata(&mark).map_err(|_| {
+        failed(format_args!(
+            "{}: no cluster of `spur dev up` is there (no file {}); nothing was touched",
+            layout.dir().display(),
+            mark.display()
+        ))
+    })?;
+    let me = rustix::process::geteuid();
+    if me.is_root() || found.uid() == me.as_raw() {
+        return Ok(());
+    }
+    Err(failed(format_args!(
+        "{}: this cluster is of user {}, who may take it down, or root; nothing was touched",
+        layout.dir().display(),
+        found.uid()
+    )))
 }
 
 /// The same for a folder that is known. Goes on after a failure, so that as little as possible stays, and then tells of all.
@@ -121,9 +147,13 @@ fn unescaped(text: &str) -> String {
 }
 
 fn remove_files(layout: &Layout) -> Vec<String> {
-    let made = layout.path("made").exists();
+    let made = fs::read_to_string(layout.path(MARK)).is_ok_and(|text| text == MARK_NEW);
     let mut troubles = Vec::new();
     for name in OWN {
+        if name == MARK && !troubles.is_empty() {
+            // So that another try is possible.
+            break;
+        }
         let path = layout.path(name);
         let removed = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
@@ -145,6 +175,7 @@ fn remove_files(layout: &Layout) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::MARK_IN_OLD;
     use super::*;
 
     #[test]
@@ -152,7 +183,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let dir = outer.path().join("cluster");
         fs::create_dir_all(dir.join("nodes/n1")).unwrap();
-        fs::write(dir.join("made"), "").unwrap();
+        fs::write(dir.join(MARK), MARK_NEW).unwrap();
         fs::write(dir.join("mine"), "").unwrap();
         assert_eq!(down(&dir).unwrap(), 0);
         let left: Vec<_> = fs::read_dir(&dir)
@@ -161,10 +192,29 @@ mod tests {
             .collect();
         assert_eq!(left, ["mine"]);
         fs::remove_file(dir.join("mine")).unwrap();
-        fs::write(dir.join("made"), "").unwrap();
+        fs::write(dir.join(MARK), MARK_NEW).unwrap();
         assert_eq!(down(&dir).unwrap(), 0);
         assert!(!dir.exists());
         assert_eq!(down(&dir).unwrap(), 0, "nothing there is fine");
+    }
+
+    #[test]
+    fn a_folder_that_holds_no_cluster_is_left_alone() {
+        let outer = tempfile::tempdir().unwrap();
+        let other = outer.path().join("cluster");
+        for name in ["bin", "run", "cluster"] {
+            fs::create_dir(outer.path().join(name)).unwrap();
+        }
+        fs::write(other.join(MARK), MARK_IN_OLD).unwrap();
+        let refused = down(outer.path()).unwrap_err();
+        assert!(refused.text.contains("nothing was touched"), "{refused:?}");
+        assert!(outer.path().join("bin").exists() && other.join(MARK).exists());
+        assert_eq!(down(&other).unwrap(), 0);
+        assert!(
+            other.exists() && !other.join(MARK).exists(),
+            "the folder was there before"
+        );
+        assert_eq!(down(&other).unwrap(), 0, "nothing there is fine");
     }
 
     #[test]

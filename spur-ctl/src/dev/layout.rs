@@ -14,8 +14,14 @@ pub(super) const OWN: [&str; 11] = [
     "state",
     "bpf",
     "pids",
-    "made",
+    MARK,
 ];
+/// The file that says that a folder holds a cluster of `up`; it is made first and removed last.
+pub(super) const MARK: &str = "made";
+/// What the mark says where the folder itself is of `up`'s making too.
+pub(super) const MARK_NEW: &str = "this folder was made by spur dev up\n";
+/// What it says where the folder was there before.
+pub(super) const MARK_IN_OLD: &str = "a cluster was put into this folder by spur dev up\n";
 /// Longest path of a Unix socket in bytes (`sun_path` less its NUL, unix(7)).
 const SOCKET_MAX: usize = 107;
 /// First of the eight majors for local use (Documentation/admin-guide/devices.txt).

@@ -1,7 +1,7 @@
 //! `spur dev up`.
 
 use super::config::{self, Machine};
-use super::layout::{Layout, OWN, names};
+use super::layout::{Layout, MARK, MARK_IN_OLD, MARK_NEW, OWN, names};
 use super::{Up, down, failed, proc};
 use crate::cli::failure::Failure;
 use crate::cli::{link, output};
@@ -98,12 +98,9 @@ fn prepare(wanted: &Up) -> Result<Layout, Failure> {
     if new {
         // Users must get in whatever the mask.
         fs::set_permissions(dir, Permissions::from_mode(0o755)).map_err(io(dir.display()))?;
-        write(
-            &layout.path("made"),
-            "this folder was made by spur dev up\n",
-            0o644,
-        )?;
     }
+    let mark = if new { MARK_NEW } else { MARK_IN_OLD };
+    write(&layout.path(MARK), mark, 0o644)?;
     if let Err(failure) = fill(&layout, wanted) {
         down::remove(&layout)?;
         return Err(failure);
