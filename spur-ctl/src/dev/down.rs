@@ -123,7 +123,7 @@ fn unmount_all(layout: &Layout) -> Vec<String> {
             .map(|point| PathBuf::from(unescaped(point)))
     };
     let mut points: Vec<PathBuf> = table.lines().filter_map(point).collect();
-    points.retain(|point| point != layout.dir() && point.starts_with(layout.dir()));
+    points.retain(|point| layout.owns(point));
     points.reverse();
     let left = |point: PathBuf| {
         let why = unmount(&point, UnmountFlags::empty()).err()?;

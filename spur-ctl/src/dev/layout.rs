@@ -53,6 +53,14 @@ impl Layout {
         self.dir.join(name)
     }
 
+    /// Whether a path is, or lies below, something that `up` makes here. What else is below the folder is somebody else's,
+    /// another cluster perhaps.
+    pub(super) fn owns(&self, path: &Path) -> bool {
+        let below = path.strip_prefix(&self.dir).ok();
+        let first = below.and_then(|below| below.components().next());
+        first.is_some_and(|first| OWN.iter().any(|name| first.as_os_str() == *name))
+    }
+
     /// The controller's configuration.
     pub(super) fn controller_config(&self) -> PathBuf {
         self.path("spur.toml")

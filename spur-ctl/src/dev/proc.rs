@@ -129,8 +129,7 @@ fn within(layout: &Layout, word: &Path) -> bool {
         .iter()
         .position(|byte| *byte == b'=')
         .map_or(bytes, |at| &bytes[at + 1..]);
-    let path = Path::new(OsStr::from_bytes(value));
-    path != layout.dir() && path.starts_with(layout.dir())
+    layout.owns(Path::new(OsStr::from_bytes(value)))
 }
 
 #[cfg(test)]
@@ -169,5 +168,9 @@ mod tests {
             "the folder alone names it from outside"
         );
         assert!(!within(&layout, Path::new("/etc/spur/spur.toml")));
+        assert!(
+            !within(&layout, &layout.path("other/spur.toml")),
+            "another cluster, in a folder below"
+        );
     }
 }
