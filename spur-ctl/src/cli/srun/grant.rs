@@ -104,7 +104,17 @@ async fn run(
         options,
         format_args!("job {job} queued and waiting for resources"),
     );
-    let answer = call.await;
+    let answer = match (call.await, request) {
+        (
+            Err(Trouble::Contact(_)),
+            Request::Run {
+                step,
+                immediate: None,
+                ..
+            },
+        ) => wait_on(job, step).await,
+        (answer, _) => answer,
+    };
     if let Ok(Reply::Granted(grant)) = &answer {
         say(
             options,
@@ -112,6 +122,20 @@ async fn run(
         );
     }
     answer
+}
+
+/// The controller went away while the job waited. The job is in its log: waits on for both, and asks for the step then.
+async fn wait_on(job: JobId, step: &StepSpec) -> Result<Reply, Trouble> {
+    let Reply::Allocated { job: view } = link::wait_for(&Request::AwaitAllocation { job }).await?
+    else {
+        return Err(link::unexpected());
+    };
+    // A step that is there already was granted to the call that broke, and nobody can start it any more.
+    if !view.steps.is_empty() {
+        return Err(link::unexpected());
+    }
+    let step = step.clone();
+    link::ask(&Request::Step { job, step }).await
 }
 
 /// The number of our own pending job: the newest that looks like it.
