@@ -90,6 +90,38 @@ fn a_step_of_srun_lives_through_its_agent() {
     cluster.down();
 }
 
+#[test]
+fn an_srun_that_waits_in_the_queue_lives_through_the_controller() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(1, 1);
+    let home = cluster.home(NOBODY);
+    let first = cluster.sbatch(
+        NOBODY,
+        &["--exclusive"],
+        "while ! test -e go; do sleep 0.1; done",
+    );
+    let line = "srun -n2 --exclusive sh -c 'echo said' 2> told; exit $?";
+    let srun = cluster.spawn(NOBODY, &["sh", "-c", line]);
+    wait::until_true("srun says that it waits", SOON, || {
+        fs::read_to_string(home.join("told")).is_ok_and(|text| text.contains("queued and waiting"))
+    });
+    let controller = cluster.kill("spurctld");
+    cluster.restart(&controller);
+    cluster.await_state(&first, &["RUNNING"]);
+    fs::write(home.join("go"), "").expect("a file can be made");
+    let output = Output::of(srun);
+    assert_eq!(
+        (output.code, output.out.as_str()),
+        (0, "said\nsaid\n"),
+        "{output:?}\n{}",
+        cluster.logs()
+    );
+    cluster.await_idle();
+    cluster.down();
+}
+
 /// Batches submitted at once, and jobs in each: a thousand in all.
 const SUBMITTERS: u32 = 4;
 const EACH: u32 = 250;
