@@ -17,7 +17,7 @@ mod task;
 use crate::cgroup::Cgroup;
 use crate::launch::record::{sync_dir, write_exit_record};
 use crate::launch::supervisor::{CLIENT_FD, CONTROL_FD};
-use crate::launch::{ExitRecord, StepLaunch};
+use crate::launch::{ExitRecord, Rlimit, StepLaunch};
 use crate::sys;
 use client::Client;
 use events::Inputs;
@@ -66,7 +66,9 @@ fn supervise(dir: &Path) -> io::Result<()> {
     if !sys::lock::try_lock(&lock)? {
         return Err(io::Error::other("another supervisor runs this step"));
     }
-    let spec = read_spec(dir)?;
+    let mut spec = read_spec(dir)?;
+    // Before the user's own, which may set the same.
+    spec.rlimits.splice(0..0, raise_file_limit());
     let signals = sys::signal::descriptor(&[libc::SIGCHLD, libc::SIGTERM])?;
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE] {
         sys::signal::ignore(signal);
@@ -80,6 +82,22 @@ fn supervise(dir: &Path) -> io::Result<()> {
     let ran = run(&spec, dir, client, oom_score, &Inputs { control, signals });
     let kept = sync_dir(dir).map_err(io::Error::other);
     ran.and(kept)
+}
+
+/// Allows as many descriptors as the system gives, since each task costs a few. Gives the limit that tasks must have back, if it
+/// was changed.
+fn raise_file_limit() -> Option<Rlimit> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: before.maximum,
+        maximum: before.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).ok()?;
+    Some(Rlimit {
+        resource: libc::RLIMIT_NOFILE,
+        soft: before.current.unwrap_or(u64::MAX),
+    })
 }
 
 /// Keeps the out-of-memory killer from this process. Gives the score that tasks must have back, if it was changed.

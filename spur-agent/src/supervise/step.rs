@@ -81,13 +81,10 @@ impl<'a> Step<'a> {
     /// Makes every child. They stop before exec until all have reported ready.
     pub(crate) fn start(&mut self) {
         if let Err(error) = self.make_children() {
-            self.fail(
-                &format!(
-                    "could not start the tasks: {}",
-                    super::child::reason(&error)
-                ),
-                true,
-            );
+            // New tasks count towards the job's own limits of processes and memory, which a step of it may have used up.
+            let own = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
+            let why = super::child::reason(&error);
+            self.fail(&format!("could not start the tasks: {why}"), !own);
         }
     }
 

@@ -347,3 +347,17 @@ fn a_user_can_open_nothing_in_a_step_s_folder() {
     assert!(files.len() >= 4, "{files:?}");
     client.supervisor.signal(9).unwrap();
 }
+
+#[test]
+fn many_tasks_need_not_fit_the_agent_s_limit_of_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(256);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let bench = Bench::new();
+    let mut spec = bench.sh("");
+    spec.tasks = tasks(100, "ulimit -n");
+    let heard = bench.run(&spec);
+    assert_eq!(heard.record.failure, None);
+    assert_eq!(heard.text(), "256\n".repeat(100), "and they get it back");
+}
