@@ -44,7 +44,7 @@ impl Writer {
                 turn.answers.push((reply, answer));
                 return;
             }
-            Command::Await(_) if self.waits.is_full() => {
+            Command::Await(_) if self.waits.is_full(&caller) => {
                 Err(refuse(RefusalKind::Busy, "too many calls wait already"))
             }
             Command::Await(Await::Run {

@@ -9,7 +9,7 @@ use super::{Input, Writer};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::cluster::Cluster;
 use spur_core::event::Event;
-use spur_core::id::JobId;
+use spur_core::id::{JobId, Uid};
 use spur_core::job::Job;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::JobState;
@@ -25,6 +25,9 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// Most calls that wait at once; more are told that the controller is busy.
 pub(super) const WAITS_MAX: usize = 65_536;
+
+/// Most of one user other than root, once half of all places are taken: one user must not keep the others out.
+const USER_WAITS_MAX: usize = WAITS_MAX / 4;
 
 /// A call that waits.
 pub(super) struct Wait {
@@ -79,9 +82,15 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Whether another call may wait.
-    pub(super) fn is_full(&self) -> bool {
-        self.jobs.len() >= WAITS_MAX
+    /// Whether there is no place for another call of this caller.
+    pub(super) fn is_full(&self, caller: &Caller) -> bool {
+        // Counted only when it matters: callers are many and places are plenty.
+        if self.jobs.len() < WAITS_MAX / 2 || caller.uid == Uid(0) {
+            return self.jobs.len() >= WAITS_MAX;
+        }
+        let waits = self.by_job.values().flatten();
+        let own = waits.filter(|wait| wait.caller.uid == caller.uid).count();
+        self.jobs.len() >= WAITS_MAX || own >= USER_WAITS_MAX
     }
 
     pub(super) fn add(
@@ -393,5 +402,37 @@ impl Drop for Watch {
         {
             drop(runtime.spawn(async move { inbox.send(full.into_inner()).await.ok() }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spur_core::id::Gid;
+
+    #[test]
+    fn one_user_s_calls_do_not_keep_others_from_waiting() {
+        let caller = |uid| Caller {
+            uid: Uid(uid),
+            gid: Gid(uid),
+            pid: 1,
+            operator: false,
+        };
+        let mut waits = Waits::default();
+        let mut call = 0;
+        while !waits.is_full(&caller(7)) {
+            let (reply, _) = oneshot::channel();
+            let ask = (call, caller(7), reply);
+            // Many on one job would be slow to take out, and are not what this is about.
+            let job = JobId(u32::try_from(call).unwrap());
+            waits.add(job, 1, ask, WaitKind::End);
+            call += 1;
+        }
+        assert_eq!(waits.jobs.len(), WAITS_MAX / 2);
+        assert!(!waits.is_full(&caller(8)) && !waits.is_full(&caller(0)));
+        for call in call / 2 - 1..call {
+            waits.take(call);
+        }
+        assert!(!waits.is_full(&caller(7)), "places come back");
     }
 }
