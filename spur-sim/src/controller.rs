@@ -5,7 +5,6 @@ mod sending;
 
 use crate::machine::{Around, name};
 use crate::queue::{At, Happening, Stream, Word};
-use spur_core::agent::order::Report;
 use spur_core::cluster::Cluster;
 use spur_core::effect::Effect;
 use spur_core::event::Event;
@@ -312,7 +311,7 @@ impl Controller {
                 let Some(node) = self.node(at).filter(|_| open) else {
                     return;
                 };
-                self.decide(event_of(node, report), around);
+                self.decide(report.into_event(node), around);
                 self.outbox.push(Out::Ack(at, stream, number));
             }
         }
@@ -365,42 +364,6 @@ impl Controller {
             self.release(out, around);
         }
         self.finish(around);
-    }
-}
-
-fn event_of(node: NodeId, report: Report) -> Event {
-    match report {
-        Report::StepEnded {
-            job,
-            step,
-            generation,
-            exit,
-            oom,
-        } => Event::StepEnded {
-            job,
-            step,
-            node,
-            generation,
-            exit,
-            oom,
-        },
-        Report::LaunchFailed {
-            job,
-            generation,
-            why,
-            node_fault,
-        } => Event::LaunchFailed {
-            job,
-            node,
-            generation,
-            why,
-            node_fault,
-        },
-        Report::Cleaned { job, generation } => Event::Cleaned {
-            job,
-            node,
-            generation,
-        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Orders from the controller and reports back: the words of the agent's stream.
 
 use crate::denial::{Denial, DenialCount};
-use crate::event::NodeHello;
+use crate::event::{Event, NodeHello};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
 use crate::job::spec::{Owner, Payload};
 use crate::job::state::ExitStatus;
@@ -194,6 +194,45 @@ pub enum Report {
         /// Generation.
         generation: Generation,
     },
+}
+
+impl Report {
+    /// The fact as the cluster logs it, told by this node.
+    pub fn into_event(self, node: NodeId) -> Event {
+        match self {
+            Self::StepEnded {
+                job,
+                step,
+                generation,
+                exit,
+                oom,
+            } => Event::StepEnded {
+                job,
+                step,
+                node,
+                generation,
+                exit,
+                oom,
+            },
+            Self::LaunchFailed {
+                job,
+                generation,
+                why,
+                node_fault,
+            } => Event::LaunchFailed {
+                job,
+                node,
+                generation,
+                why,
+                node_fault,
+            },
+            Self::Cleaned { job, generation } => Event::Cleaned {
+                job,
+                node,
+                generation,
+            },
+        }
+    }
 }
 
 /// Agent to controller.

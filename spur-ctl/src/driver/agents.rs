@@ -4,7 +4,7 @@ use super::ask::{AgentInput, AgentWord, Outbound};
 use super::turn::Turn;
 use super::{DENIALS_EVERY, Writer};
 use crate::readers::Pulse;
-use spur_core::agent::order::{Report, StepOrder, ToAgent};
+use spur_core::agent::order::{StepOrder, ToAgent};
 use spur_core::event::{Event, NodeHello};
 use spur_core::id::NodeId;
 use std::collections::BTreeMap;
@@ -180,7 +180,7 @@ impl Writer {
     fn said(&mut self, turn: &mut Turn, node: NodeId, word: AgentWord) {
         match word {
             AgentWord::Report { number, report } => {
-                self.propose_quietly(turn, reported(node, report));
+                self.propose_quietly(turn, report.into_event(node));
                 let highest = turn.acks.entry(node).or_default();
                 *highest = number.max(*highest);
             }
@@ -268,40 +268,4 @@ fn those_that_fit(steps: impl Iterator<Item = StepOrder>) -> (Vec<StepOrder>, Ve
         room = left.unwrap_or(room);
         left.is_some()
     })
-}
-
-fn reported(node: NodeId, report: Report) -> Event {
-    match report {
-        Report::StepEnded {
-            job,
-            step,
-            generation,
-            exit,
-            oom,
-        } => Event::StepEnded {
-            job,
-            step,
-            node,
-            generation,
-            exit,
-            oom,
-        },
-        Report::LaunchFailed {
-            job,
-            generation,
-            why,
-            node_fault,
-        } => Event::LaunchFailed {
-            job,
-            node,
-            generation,
-            why,
-            node_fault,
-        },
-        Report::Cleaned { job, generation } => Event::Cleaned {
-            job,
-            node,
-            generation,
-        },
-    }
 }

@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const CORE_ALLOWED: &[&str] = &["serde", "thiserror"];
 
 /// Crates that touch the kernel's BPF, and the one crate of ours that may.
-const EBPF_ONLY: &[&str] = &["aya", "libbpf-rs", "libbpf-sys", "libbpf-cargo"];
+const EBPF_ONLY: &[&str] = &["aya", "libbpf-rs", "libbpf-sys"];
 
 pub(super) fn check(found: &mut Vec<String>) -> Result<()> {
     let mut command = MetadataCommand::new();
