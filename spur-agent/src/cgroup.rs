@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use spur_core::id::{JobId, StepKind};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -224,7 +224,9 @@ impl Cgroup {
     /// # Errors
     /// The kernel refuses, or (before Linux 5.14) a process can be neither frozen nor killed.
     pub fn kill(&self) -> Result<(), CgroupError> {
-        match fs::write(self.path.join("cgroup.kill"), "1") {
+        // Opened without making it: for a file that is not there this file system says "not allowed" to whoever would make one.
+        let file = fs::OpenOptions::new().write(true).open(self.path.join("cgroup.kill"));
+        match file.and_then(|mut file| file.write_all(b"1")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => {
                 self.kill_each()
             }
