@@ -5,9 +5,9 @@
 use crate::agent::Input;
 use crate::fence::canary;
 use crate::node::millis;
-use spur_core::denial::{Denial, DeviceOp};
+use spur_core::denial::{Denial, DenialReason, DeviceOp};
 use spur_core::id::{JobId, NodeName, Uid};
-use spur_ebpf::{Audit, Event, Operation};
+use spur_ebpf::{Audit, Event, Operation, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -116,13 +116,25 @@ pub fn denial(event: &Event, node: &NodeName, device: String) -> Denial {
             Operation::Mknod => DeviceOp::Mknod,
             Operation::Probe => DeviceOp::Probe,
         },
+        seq: 0,
+        reason: match event.reason {
+            Reason::Mknod | Reason::Never => DenialReason::NeverGranted,
+            Reason::Unlisted => DenialReason::UnknownMinor,
+            Reason::NoPolicy => DenialReason::NoPolicy,
+            Reason::NotGranted => DenialReason::NotGranted,
+            Reason::Other(_) => DenialReason::Unknown,
+        },
+        target_pid: None,
+        object: String::new(),
+        noted: false,
+        label: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spur_ebpf::{DeviceNumber, Reason};
+    use spur_ebpf::DeviceNumber;
     use std::time::SystemTime;
 
     fn event(job: u64, minor: u32) -> Event {

@@ -1,7 +1,7 @@
 //! The whole interface of the controller, whatever carries it (gRPC now, REST later): one request enum, one reply enum, one
 //! refusal. Fronts translate and decide nothing.
 
-use crate::denial::{Denial, DenialCount};
+use crate::denial::{Denial, DenialCount, DenialRow};
 use crate::id::{Gid, JobId, NodeName, StepId, StepKind, Uid};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
@@ -97,6 +97,17 @@ pub enum Request {
         job: Option<JobId>,
         /// At most this many, newest last.
         limit: u32,
+        /// Only lines with a higher number than this.
+        after: u64,
+        /// Only what an operator wants to know ([`Denial::is_alarm`]).
+        alarms: bool,
+        /// Answer when there is at least one, or after half a minute with none.
+        wait: bool,
+    },
+    /// Refusals of a job by kind, on each of its nodes (owner or operator).
+    DenialRows {
+        /// Which job.
+        job: JobId,
     },
     /// The stored script of a batch job (owner or operator).
     Script {
@@ -217,8 +228,10 @@ pub enum Reply {
     Nodes(Vec<Arc<NodeView>>),
     /// Partitions in configured order.
     Partitions(Vec<Partition>),
-    /// Refusals.
+    /// Refusals, in order of their numbers.
     Denials(Vec<Denial>),
+    /// Refusals by kind, in order of nodes' names.
+    DenialRows(Vec<NodeRows>),
     /// A script.
     Script(Vec<u8>),
     /// Counters.
@@ -363,6 +376,15 @@ pub struct StepView {
     pub shares: Vec<StepShare>,
     /// Highest status.
     pub exit: ExitStatus,
+}
+
+/// Refusals of a job on a node, by kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRows {
+    /// The node.
+    pub node: NodeName,
+    /// The rows, most refusals first.
+    pub rows: Vec<DenialRow>,
 }
 
 /// A node as queries show it.

@@ -89,7 +89,7 @@ impl Denials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spur_core::denial::DeviceOp;
+    use spur_core::denial::{DenialReason, DeviceOp};
     use spur_core::id::Uid;
     use spur_core::time::Millis;
 
@@ -105,6 +105,12 @@ mod tests {
             minor: 2,
             device: String::new(),
             op: DeviceOp::Read,
+            seq: 0,
+            reason: DenialReason::NotGranted,
+            target_pid: None,
+            object: String::new(),
+            noted: false,
+            label: None,
         }
     }
 

@@ -119,7 +119,11 @@ impl Links {
                 load_x100,
                 free_mib,
             }),
-            FromAgent::Denials { counts, mut events } => {
+            FromAgent::Denials {
+                counts,
+                mut events,
+                rows: _,
+            } => {
                 let surplus = events.len().saturating_sub(DENIALS_MAX);
                 events.drain(..surplus);
                 self.denials.add(name, events);

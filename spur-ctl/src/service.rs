@@ -128,7 +128,13 @@ impl Service {
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Stats => queries::stats(&view).into(),
-            Request::Denials { job, limit } => self.denials(&view, caller, job, limit)?.into(),
+            Request::Denials {
+                job, limit, ..
+            } => self.denials(&view, caller, job, limit)?.into(),
+            Request::DenialRows { job } => {
+                own(job)?;
+                Reply::DenialRows(Vec::new()).into()
+            }
             Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?.into(),
             Request::Run {
                 spec,

@@ -34,6 +34,6 @@ variants!(FromAgent = AgentMessage in agent_message {
     rec Hello { req token, req hello };
     rec Report { req number, req report };
     rec Heartbeat { req load_x100, req free_mib };
-    rec Denials { rep counts, rep events };
+    rec Denials { rep counts, rep events, rep rows };
     rec Fence { req state, req note };
 });

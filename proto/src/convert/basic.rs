@@ -3,7 +3,9 @@
 use super::{BadMessage, Wire, required};
 use crate::wire;
 use spur_core::agent::order::AllocatedNode;
-use spur_core::denial::{Denial, DenialCount, DeviceOp};
+use spur_core::denial::{
+    Denial, DenialCount, DenialKey, DenialLabel, DenialReason, DenialRow, DeviceOp, JobRows,
+};
 use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, Uid};
 use spur_core::job::spec::{Owner, Payload};
 use spur_core::job::state::ExitStatus;
@@ -221,9 +223,30 @@ choice!(
         Write,
         ReadWrite,
         Mknod,
-        Probe
+        Probe,
+        Receive,
+        Ioctl,
+        Mmap,
+        Sysfs,
+        Ptrace,
+        Bpf,
+        Sqpoll,
+        Signal,
+        Unpin,
+        Cgroup
     }
 );
+choice!(
+    DenialReason = DenialReason {
+        Unknown,
+        NotGranted,
+        NeverGranted,
+        UnknownMinor,
+        NoPolicy,
+        Foreign
+    }
+);
+choice!(DenialLabel = DenialLabel { KfdProbe });
 
 record!(StepId = StepId { req job, req step });
 record!(DeviceFile = DeviceFile { req path, req major, req minor });
@@ -238,8 +261,12 @@ record!(GpuCount = GpuCount { req model, req count });
 record!(ExitStatus = ExitStatus { req code, req signal });
 record!(DenialCount = DenialCount { req total, req suppressed });
 record!(Denial = Denial {
-    req at, req node, req job, req pid, req uid, req command, req major, req minor, req device, req op,
+    req at, req node, req job, req pid, req uid, req command, req major, req minor, req device, req op, def seq,
+    def reason, opt target_pid, def object, def noted, opt label,
 });
+record!(DenialKey = DenialKey { req major, req minor, req device, req op, req reason, req noted, opt label });
+record!(DenialRow = DenialRow { req key, req total });
+record!(JobRows = JobRows { req job, req generation, req since, rep rows });
 record!(Owner = Owner { req uid, req gid, rep groups, req user, req group, req home, req shell });
 record!(Payload = Payload { req script, rep args, rep env, req umask, rep rlimits });
 record!(AllocatedNode = AllocatedNode { req name, req share });

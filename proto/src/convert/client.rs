@@ -3,8 +3,8 @@
 use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
-    Grant, GrantNode, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Request, Stats,
-    StepView,
+    Grant, GrantNode, JobFilter, JobView, NodeRows, NodeView, Refusal, RefusalKind, Reply, Request,
+    Stats, StepView,
 };
 use spur_core::id::JobId;
 use spur_core::job::spec::{JobKind, JobSpec};
@@ -121,6 +121,7 @@ record!(Stats = Stats {
 record!(GrantNode = GrantNode { req name, req address, rep task_ids, req ticket });
 record!(Grant = Grant { req step, req job, rep nodes, req cpus_per_task });
 record!(Refusal = Refusal { req kind, req text });
+record!(NodeRows = NodeRows { req node, rep rows });
 
 impl Wire for (JobId, Option<Refusal>) {
     type Pb = wire::JobOutcome;
@@ -150,7 +151,8 @@ variants!(Request = CallRequest in call_request {
     rec AwaitEnd { req job };
     rec Cancel { req filter, opt signal, req batch_only, opt step };
     rec Jobs { req filter };
-    rec Denials { opt job, req limit };
+    rec Denials { opt job, req limit, def after, def alarms, def wait };
+    rec DenialRows { req job };
     rec Script { req job };
     rec Hold { rep jobs };
     rec Release { rep jobs };
@@ -173,6 +175,7 @@ variants!(Reply = CallAnswer in call_answer {
     list Nodes;
     list Partitions;
     list Denials;
+    list DenialRows;
 });
 
 impl Wire for Result<Reply, Refusal> {

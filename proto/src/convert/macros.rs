@@ -18,9 +18,13 @@ macro_rules! public {
     };
 }
 
-/// One field, outward: `req` must be there, `opt` may be absent, `rep` is a list.
+/// One field, outward: `req` must be there, `def` is the default where an older peer left it out, `opt` may be absent, `rep` is a
+/// list.
 macro_rules! field_out {
     (req $value:expr) => {
+        Some($crate::convert::Wire::to_pb($value))
+    };
+    (def $value:expr) => {
         Some($crate::convert::Wire::to_pb($value))
     };
     (opt $value:expr) => {
@@ -35,6 +39,9 @@ macro_rules! field_out {
 macro_rules! field_in {
     (req $value:ident) => {
         $crate::convert::required($value, stringify!($value))?
+    };
+    (def $value:ident) => {
+        $crate::convert::optional($value, stringify!($value))?.unwrap_or_default()
     };
     (opt $value:ident) => {
         $crate::convert::optional($value, stringify!($value))?

@@ -223,6 +223,7 @@ impl Agent {
             self.send(FromAgent::Denials {
                 counts,
                 events: shown,
+                rows: Vec::new(),
             });
         }
     }
@@ -257,6 +258,7 @@ impl Agent {
             self.send(FromAgent::Denials {
                 counts: vec![(job, count)],
                 events: Vec::new(),
+                rows: Vec::new(),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Orders from the controller and reports back: the words of the agent's stream.
 
-use crate::denial::{Denial, DenialCount};
+use crate::denial::{Denial, DenialCount, JobRows};
 use crate::event::{Event, NodeHello};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
 use crate::job::spec::{Owner, Payload};
@@ -269,6 +269,8 @@ pub enum FromAgent {
         counts: Vec<(JobId, DenialCount)>,
         /// Newest events.
         events: Vec<Denial>,
+        /// Totals by kind, of the jobs whose totals changed.
+        rows: Vec<JobRows>,
     },
     /// The fence's condition changed.
     Fence {

@@ -91,7 +91,13 @@ fn after<'a>(seen: &[Denial], found: &'a [Denial]) -> &'a [Denial] {
 }
 
 fn denials(job: Option<JobId>, limit: u32) -> Result<Vec<Denial>, Failure> {
-    match link::run(link::ask(&Request::Denials { job, limit })) {
+    match link::run(link::ask(&Request::Denials {
+        job,
+        limit,
+        after: 0,
+        alarms: false,
+        wait: false,
+    })) {
         Ok(Reply::Denials(denials)) => Ok(denials),
         Ok(_) => Err(failed(&link::unexpected())),
         Err(trouble) => Err(failed(&trouble)),
@@ -226,7 +232,7 @@ fn files(node: &NodeView, held: &spur_core::agent::order::AllocatedNode) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spur_core::denial::DeviceOp;
+    use spur_core::denial::{DenialReason, DeviceOp};
     use spur_core::id::{NodeName, Uid};
     use spur_core::time::Millis;
 
@@ -242,6 +248,12 @@ mod tests {
             minor: 3,
             device: String::new(),
             op: DeviceOp::Read,
+            seq: 0,
+            reason: DenialReason::NotGranted,
+            target_pid: None,
+            object: String::new(),
+            noted: false,
+            label: None,
         }
     }
 

@@ -52,6 +52,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Nodes
         | Request::Partitions
         | Request::Denials { .. }
+        | Request::DenialRows { .. }
         | Request::Script { .. }
         | Request::Requeue { .. }
         | Request::UpdatePartition { .. }

@@ -4,7 +4,7 @@ use crate::agent::{Agent, hello};
 use crate::process::{Controller, script, spec, step};
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
-use spur_core::denial::{Denial, DenialCount, DeviceOp};
+use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
 use spur_core::id::{JobId, NodeName, StepKind, Uid};
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState, Reason};
@@ -333,6 +333,12 @@ async fn refusals_by_the_fence_are_told_with_exact_totals() {
         minor: 3,
         device: "/dev/gpu3".into(),
         op: DeviceOp::Read,
+        seq: 0,
+        reason: DenialReason::NotGranted,
+        target_pid: None,
+        object: String::new(),
+        noted: false,
+        label: None,
     };
     for n in 1..=50u64 {
         let counts = vec![(
@@ -346,6 +352,7 @@ async fn refusals_by_the_fence_are_told_with_exact_totals() {
             .say(FromAgent::Denials {
                 counts,
                 events: (0..100).map(denial).collect(),
+                rows: Vec::new(),
             })
             .await;
     }
@@ -357,6 +364,9 @@ async fn refusals_by_the_fence_are_told_with_exact_totals() {
         .ask(&Request::Denials {
             job: Some(job),
             limit: 3,
+            after: 0,
+            alarms: false,
+            wait: false,
         })
         .await
         .unwrap()

@@ -83,7 +83,11 @@ fn on_job(job: JobId) -> Vec<Request> {
         Request::Denials {
             job: Some(job),
             limit: 1,
+            after: 0,
+            alarms: false,
+            wait: false,
         },
+        Request::DenialRows { job },
         Request::Hold { jobs: vec![job] },
         Request::Release { jobs: vec![job] },
         update(None, Some("mine")),

@@ -4,7 +4,7 @@ use super::job_text::{self as text, Stream};
 use super::record::Record;
 use super::{View, or_null};
 use spur_core::api::JobView;
-use spur_core::denial::{Denial, DeviceOp};
+use spur_core::denial::Denial;
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::JobState;
 use spur_core::resources::GpuCount;
@@ -270,7 +270,7 @@ pub fn denied(view: &View, denial: &Denial) -> String {
         denial.uid,
         or_null(&denial.command),
         device(denial),
-        operation(denial.op)
+        denial.op.word()
     )
 }
 
@@ -282,15 +282,4 @@ fn device(denial: &Denial) -> String {
         denial.major,
         denial.minor
     )
-}
-
-/// What was tried, in a word.
-pub fn operation(op: DeviceOp) -> &'static str {
-    match op {
-        DeviceOp::Read => "open-read",
-        DeviceOp::Write => "open-write",
-        DeviceOp::ReadWrite => "open-read-write",
-        DeviceOp::Mknod => "mknod",
-        DeviceOp::Probe => "probe",
-    }
 }

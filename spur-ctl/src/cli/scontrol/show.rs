@@ -133,6 +133,9 @@ fn denials(job: JobId) -> Vec<Denial> {
         &Request::Denials {
             job: Some(job),
             limit: DENIALS_SHOWN,
+            after: 0,
+            alarms: false,
+            wait: false,
         },
         "",
     ) {

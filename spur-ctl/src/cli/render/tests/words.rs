@@ -4,7 +4,7 @@ use super::samples::{at, drained, mixed, node, train, view, wrapped};
 use crate::cli::fence::explanation;
 use crate::cli::render::show_job::{self, Details};
 use crate::cli::render::{job_text, node_groups, show_node};
-use spur_core::denial::{Denial, DenialCount, DeviceOp};
+use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
 use spur_core::id::{JobId, NodeName, Uid};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::node::FenceState;
@@ -22,6 +22,12 @@ fn denial() -> Denial {
         minor: 7,
         device: "/dev/gpu7".to_owned(),
         op: DeviceOp::Read,
+        seq: 0,
+        reason: DenialReason::NotGranted,
+        target_pid: None,
+        object: String::new(),
+        noted: false,
+        label: None,
     }
 }
 
