@@ -203,6 +203,7 @@ fn hello(config: &Config) -> NodeHello {
             .into_owned(),
         address: config.address(),
         jobs: Vec::new(),
+        fence_suffices: None,
     }
 }
 

@@ -91,5 +91,6 @@ pub(crate) fn hello() -> NodeHello {
         hostname: String::new(),
         address: String::new(),
         jobs: Vec::new(),
+        fence_suffices: None,
     }
 }

@@ -146,6 +146,7 @@ fn hello(n: u32) -> NodeHello {
         hostname: String::new(),
         address: String::new(),
         jobs: Vec::new(),
+        fence_suffices: None,
     }
 }
 

@@ -103,9 +103,12 @@ impl Cluster {
                 reason,
                 by,
             } => self.on_node_updated(at, *node, *admin, (reason, *by), fx),
-            Event::FenceChanged { node, fence, note } => {
-                self.on_fence_changed(*node, *fence, note, fx)
-            }
+            Event::FenceChanged {
+                node,
+                fence,
+                note,
+                suffices,
+            } => self.on_fence_changed(*node, (*fence, note, *suffices), fx),
             Event::Submitted {
                 job,
                 spec,

@@ -39,6 +39,9 @@ pub struct NodeHello {
     pub address: String,
     /// Jobs of which it still has anything (cgroup, processes, fence), with the generation it knows.
     pub jobs: Vec<(JobId, Generation)>,
+    /// Whether that is what the node's own configuration requires; `None` from agents that do not say: any fence is then.
+    #[serde(default)]
+    pub fence_suffices: Option<bool>,
 }
 
 /// A decision or a fact. The log is a sequence of `(at, Event)`.
@@ -230,6 +233,9 @@ pub enum Event {
         fence: FenceState,
         /// Why it is not what it could be; empty if all is well.
         note: String,
+        /// Whether it is what the node requires; `None` from agents that do not say: any fence is then.
+        #[serde(default)]
+        suffices: Option<bool>,
     },
     /// Ended jobs that are older than the minimum age are forgotten.
     Purged {

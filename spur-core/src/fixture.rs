@@ -55,6 +55,7 @@ pub(crate) fn hello(name: &str, inventory: Inventory) -> NodeHello {
         hostname: name.to_owned(),
         address: format!("unix:/run/{name}"),
         jobs: Vec::new(),
+        fence_suffices: None,
     }
 }
 

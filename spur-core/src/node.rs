@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How well a node can keep jobs to their devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FenceState {
-    /// No proven fence: takes no job.
+    /// No proven fence: takes no job, unless the node's configuration requires none.
     Unfenced,
     /// The device program is attached and its canary was refused.
     Fenced,
@@ -88,4 +88,16 @@ pub struct Node {
     /// An inventory that does not cover what jobs hold here; adopted once they hold nothing.
     #[serde(default)]
     pub next_inventory: Option<Inventory>,
+    /// Whether the fence is what the node's configuration requires; `None` from agents that do not say.
+    #[serde(default)]
+    pub fence_suffices: Option<bool>,
+}
+
+impl Node {
+    /// Whether the fence is what the node requires; where its agent did not say, any proven fence is.
+    #[must_use]
+    pub fn has_required_fence(&self) -> bool {
+        self.fence_suffices
+            .unwrap_or(self.fence != FenceState::Unfenced)
+    }
 }

@@ -129,7 +129,15 @@ impl Links {
                 self.denials.add(name, events);
                 (!counts.is_empty()).then_some(AgentWord::Denials { counts })
             }
-            FromAgent::Fence { state, note } => Some(AgentWord::Fence { state, note }),
+            FromAgent::Fence {
+                state,
+                note,
+                suffices,
+            } => Some(AgentWord::Fence {
+                state,
+                note,
+                suffices,
+            }),
         }
     }
 }

@@ -335,6 +335,7 @@ impl Machine {
                 .iter()
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
+            fence_suffices: None,
         }
     }
 }

@@ -111,7 +111,7 @@ record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
     req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
     req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
-    req last_busy, req lost, opt next_inventory,
+    req last_busy, req lost, opt next_inventory, opt fence_suffices,
 });
 record!(NodeView = NodeView { req node, rep partitions, req completing, req planned });
 record!(Stats = Stats {

@@ -51,6 +51,7 @@ impl Agent {
                 .iter()
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
+            fence_suffices: Some(self.node.accepts(self.condition.state)),
         }
     }
 
@@ -165,8 +166,13 @@ impl Agent {
 
     pub(super) fn send_condition(&mut self) {
         let (state, note) = (self.condition.state, self.note());
+        let suffices = Some(self.node.accepts(state));
         if self.link.is_some() {
-            self.send(FromAgent::Fence { state, note });
+            self.send(FromAgent::Fence {
+                state,
+                note,
+                suffices,
+            });
         }
     }
 

@@ -278,5 +278,8 @@ pub enum FromAgent {
         state: crate::node::FenceState,
         /// Why it is not what it could be.
         note: String,
+        /// Whether it is what the node requires; `None` from agents that do not say: any fence is then.
+        #[serde(default)]
+        suffices: Option<bool>,
     },
 }

@@ -226,12 +226,12 @@ impl Cluster {
     pub(super) fn on_fence_changed(
         &mut self,
         id: NodeId,
-        fence: FenceState,
-        note: &str,
+        (fence, note, suffices): (FenceState, &str, Option<bool>),
         fx: &mut Effects,
     ) -> Taken {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.fence = fence;
+        node.fence_suffices = suffices;
         note.clone_into(&mut node.fence_note);
         fx.touched_nodes.insert(id);
         fx.replan = true;
@@ -269,6 +269,7 @@ fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
     node.agent_start = hello.agent_start;
     node.fence = hello.fence;
     node.fence_note.clone_from(&hello.fence_note);
+    node.fence_suffices = hello.fence_suffices;
     node.version.clone_from(&hello.version);
     node.os.clone_from(&hello.os);
     node.hostname.clone_from(&hello.hostname);
@@ -305,5 +306,6 @@ fn new_node(id: NodeId, hello: &NodeHello) -> Node {
         last_busy: Millis::default(),
         lost: false,
         next_inventory: None,
+        fence_suffices: hello.fence_suffices,
     }
 }

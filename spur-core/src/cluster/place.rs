@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, JobState, Reason, next};
 use crate::job::step::{Step, StepShare, StepState};
-use crate::node::{AdminState, FenceState, Node};
+use crate::node::{AdminState, Node};
 use crate::plan::Plan;
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
@@ -110,7 +110,7 @@ pub(crate) fn takes_jobs(node: &Node) -> bool {
     node.connected
         && !node.lost
         && node.admin == AdminState::Up
-        && node.fence != FenceState::Unfenced
+        && node.has_required_fence()
         && node.next_inventory.is_none()
 }
 

@@ -209,6 +209,9 @@ pub fn explanation(
 
 fn condition(node: Option<&Arc<NodeView>>) -> &'static str {
     match node.map(|node| node.node.fence) {
+        Some(FenceState::Unfenced) if node.is_some_and(|node| node.node.has_required_fence()) => {
+            "NOT FENCED: the node's configuration requires no fence"
+        }
         None => "the node is not known any more",
         Some(FenceState::Unfenced) => "the node has no proven fence and takes no job",
         Some(FenceState::Fenced) => "the kernel refuses all other GPUs (fence)",

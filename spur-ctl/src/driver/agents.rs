@@ -210,13 +210,18 @@ impl Writer {
                     self.denials_due = Some(Instant::now() + DENIALS_EVERY);
                 }
             }
-            AgentWord::Fence { state, note } => {
+            AgentWord::Fence {
+                state,
+                note,
+                suffices,
+            } => {
                 self.propose_quietly(
                     turn,
                     Event::FenceChanged {
                         node,
                         fence: state,
                         note,
+                        suffices,
                     },
                 );
             }

@@ -205,5 +205,7 @@ pub enum AgentWord {
         state: FenceState,
         /// Why.
         note: String,
+        /// Whether it is what the node requires.
+        suffices: Option<bool>,
     },
 }

@@ -193,6 +193,7 @@ fn hello(name: &str) -> NodeHello {
         hostname: name.into(),
         address: "unix:/a".into(),
         jobs: vec![],
+        fence_suffices: None,
     }
 }
 

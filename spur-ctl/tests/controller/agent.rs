@@ -58,6 +58,7 @@ pub(crate) fn hello(name: &str) -> NodeHello {
         hostname: name.into(),
         address: format!("unix:/nowhere/{name}"),
         jobs: vec![],
+        fence_suffices: None,
     }
 }
 

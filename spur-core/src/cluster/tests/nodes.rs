@@ -177,10 +177,37 @@ fn nodes_that_take_no_jobs_get_none() {
         node: NodeId(1),
         fence: FenceState::Unfenced,
         note,
+        suffices: None,
     });
     world.does(Event::NodeDisconnected { node: NodeId(2) });
     let job = world.start(batch());
     assert_eq!(world.places(job), "n4:c0:g:t1");
+}
+
+#[test]
+fn a_nodes_own_word_decides_whether_its_fence_suffices() {
+    let mut world = World::new(3, 8);
+    for (node, fence, suffices) in [
+        (0, FenceState::Fenced, Some(false)),
+        (1, FenceState::Unfenced, Some(true)),
+        (2, FenceState::Unfenced, Some(false)),
+    ] {
+        world.does(Event::FenceChanged {
+            node: NodeId(node),
+            fence,
+            note: String::new(),
+            suffices,
+        });
+    }
+    let job = world.start(batch());
+    assert_eq!(world.places(job), "n2:c0:g:t1");
+    let hello = NodeHello {
+        fence_suffices: None,
+        ..back(&[])
+    };
+    world.does(Event::NodeDisconnected { node: NodeId(0) });
+    world.does(Event::NodeConnected(hello));
+    assert!(world.node(0).has_required_fence(), "an older agent");
 }
 
 #[test]

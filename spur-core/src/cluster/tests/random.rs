@@ -434,6 +434,7 @@ impl History {
                     node,
                     fence,
                     note: String::new(),
+                    suffices: None,
                 });
             }
             Op::Wait { secs } => self.wait(secs),

@@ -187,6 +187,7 @@ impl Writer {
             node: NodeId(0),
             fence,
             note,
+            suffices: Some(true),
         });
         let (admin, reason) = (AdminState::Drain, "disk".to_owned());
         self.does(Event::NodeUpdated {

@@ -1,7 +1,7 @@
 //! A node's state in `sinfo`'s and `scontrol`'s words.
 //!
 //! What the node is (down, or how much of it is taken) gives the base; what hangs over it (draining, completing, planned, not
-//! responding) gives flags or a mark. A node whose fence is not proven takes no job, so it shows as drained.
+//! responding) gives flags or a mark. A node without the fence that it requires takes no job, so it shows as drained.
 
 use crate::api::NodeView;
 use crate::node::{AdminState, FenceState};
@@ -24,7 +24,7 @@ pub enum Base {
 pub struct State {
     /// How much is taken.
     pub base: Base,
-    /// Takes no new job: an operator said so, or its fence is not proven.
+    /// Takes no new job: an operator said so, or it lacks the fence that it requires.
     pub drain: bool,
     /// Cleans up after a job.
     pub completing: bool,
@@ -50,7 +50,7 @@ impl State {
         Self {
             base,
             drain: node.admin == AdminState::Drain
-                || base != Base::Down && node.fence == FenceState::Unfenced,
+                || base != Base::Down && !node.has_required_fence(),
             completing: view.completing,
             planned: view.planned,
             silent: !node.connected,
@@ -116,11 +116,19 @@ pub fn with_flags(view: &NodeView) -> String {
     text
 }
 
+/// The fence's condition as a word: `guarded`, `fenced`, `unfenced`.
+pub fn fence(view: &NodeView) -> &'static str {
+    match view.node.fence {
+        FenceState::Unfenced => "unfenced",
+        FenceState::Fenced => "fenced",
+        FenceState::Guarded => "guarded",
+    }
+}
+
 /// Why no job starts there, for `sinfo -R` and `Reason=`: what an operator said, else what is wrong with the fence.
 pub fn reason(view: &NodeView) -> &str {
     let node = &view.node;
-    let unfenced = node.reason.is_empty() && node.fence == FenceState::Unfenced;
-    if unfenced {
+    if node.reason.is_empty() && !node.has_required_fence() {
         &node.fence_note
     } else {
         &node.reason
@@ -169,6 +177,7 @@ mod tests {
             last_busy: Millis(0),
             lost: false,
             next_inventory: None,
+            fence_suffices: None,
         };
         let mut view = NodeView {
             node,
@@ -194,6 +203,8 @@ mod tests {
                     "completing" => view.completing = true,
                     "planned" => view.planned = true,
                     "unfenced" => view.node.fence = FenceState::Unfenced,
+                    "waived" => view.node.fence_suffices = Some(true),
+                    "guardless" => view.node.fence_suffices = Some(false),
                     _ => panic!("unknown word {word}"),
                 }
             }
@@ -239,6 +250,8 @@ mod tests {
             ("silent", "idle*", "idle*", "IDLE+NOT_RESPONDING"),
             ("half silent", "mix*", "mixed*", "MIXED+NOT_RESPONDING"),
             ("unfenced", "drain", "drained", "IDLE+DRAIN"),
+            ("unfenced waived", "idle", "idle", "IDLE"),
+            ("guardless", "drain", "drained", "IDLE+DRAIN"),
         ] {
             let view = described(words);
             let shown = (compact(&view), long(&view), with_flags(&view));
@@ -257,6 +270,14 @@ mod tests {
             v.node.fence_note = "canary was not refused".to_owned();
         });
         assert_eq!(reason(&unfenced), "canary was not refused");
+        let guardless = view(|v| {
+            v.node.fence_suffices = Some(false);
+            v.node.fence_note = "no guard".to_owned();
+        });
+        assert_eq!(
+            (reason(&guardless), fence(&guardless)),
+            ("no guard", "fenced")
+        );
         let told = view(|v| v.node.reason = "bad fan".to_owned());
         assert_eq!(reason(&told), "bad fan");
     }

@@ -380,6 +380,12 @@ pub static COLUMNS: &[Column<Group>] = &[
         first(g, |n| or_null(comment(n).unwrap_or("")).to_owned())
     }),
     named(&["Extra"], "EXTRA", |_, _| fixed("(null)")),
+    named(&["Fence"], "FENCE", |_, g| {
+        state(g, |n| node_state::fence(n).to_owned())
+    }),
+    named(&["FenceNote"], "FENCE_NOTE", |_, g| {
+        first(g, |n| or_null(&n.node.fence_note).to_owned())
+    }),
     named(&["GresUsed"], "GRES_USED", gpus_used),
     named(&["Port"], "PORT", |_, _| fixed("0")),
     named(&["StateComplete"], "STATE", |_, g| {

@@ -4,7 +4,7 @@ use super::View;
 use super::node_text::{comment, load, reason_by};
 use super::record::Record;
 use spur_core::api::NodeView;
-use spur_core::node::{FenceState, Node};
+use spur_core::node::Node;
 use spur_core::slurm::codes::node_state;
 use spur_core::slurm::gres;
 
@@ -112,7 +112,7 @@ fn tres(record: &mut Record, view: &View, node: &Node) {
     record.line(format!("AllocTRES={held}"));
 }
 
-/// A comment, the reason, and with details the fence's condition and where it listens.
+/// A comment, the reason, the fence's condition, and with details where the agent listens.
 fn remarks(record: &mut Record, view: &View, shown: &NodeView, details: bool) {
     record.maybe(comment(shown).map(|text| format!("Comment={text}")));
     let reason = node_state::reason(shown);
@@ -120,16 +120,12 @@ fn remarks(record: &mut Record, view: &View, shown: &NodeView, details: bool) {
         let by = reason_by(view, shown).map(|(user, at)| format!(" [{user}@{at}]"));
         record.line(format!("Reason={reason}{}", by.unwrap_or_default()));
     }
+    let node = &shown.node;
+    record.line(format!("Fence={}", node_state::fence(shown)));
+    if !node.fence_note.is_empty() {
+        record.line(format!("FenceNote={}", node.fence_note));
+    }
     if details {
-        let node = &shown.node;
-        let state = match node.fence {
-            FenceState::Unfenced => "UNFENCED",
-            FenceState::Fenced => "FENCED",
-            FenceState::Guarded => "GUARDED",
-        };
-        record.line(format!("Fence={state} AgentAddr={}", node.address));
-        if !node.fence_note.is_empty() {
-            record.line(format!("FenceNote={}", node.fence_note));
-        }
+        record.line(format!("AgentAddr={}", node.address));
     }
 }

@@ -254,6 +254,7 @@ pub(super) fn node(number: u32) -> NodeView {
         connected: true,
         lost: false,
         next_inventory: None,
+        fence_suffices: None,
         last_seen: SUBMITTED,
         boot_id: String::new(),
         boot_time: at(0),

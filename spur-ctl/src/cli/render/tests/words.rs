@@ -87,7 +87,7 @@ fn what_is_simulated_is_called_so_and_an_unfenced_node_says_why() {
     let text = show_node::record(&view(at(6)), &shown, false, false);
     assert!(text.contains("State=IDLE+DRAIN "), "{text}");
     assert!(
-        text.contains("   Comment=simulated\n   Reason=canary was not refused\n\n"),
+        text.contains("   Comment=simulated\n   Reason=canary was not refused\n   Fence=unfenced\n   FenceNote=canary was not refused\n\n"),
         "{text}"
     );
 }
