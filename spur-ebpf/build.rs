@@ -19,7 +19,7 @@ fn main() {
         Ok(clang) => clang,
         Err(message) => fail(&message),
     };
-    for name in ["fence", "allow_all"] {
+    for name in ["fence", "guard", "allow_all"] {
         let object = out.join(format!("{name}.bpf.o"));
         if let Err(message) = compile(&clang, sources, &format!("{name}.bpf.c"), &object) {
             fail(&message);

@@ -115,6 +115,15 @@ pub fn denial(event: &Event, node: &NodeName, device: String) -> Denial {
             Operation::ReadWrite => DeviceOp::ReadWrite,
             Operation::Mknod => DeviceOp::Mknod,
             Operation::Probe => DeviceOp::Probe,
+            Operation::Receive | Operation::Ioctl | Operation::Mmap => DeviceOp::ReadWrite,
+            Operation::Sysfs
+            | Operation::Ptrace
+            | Operation::Bpf
+            | Operation::Sqpoll
+            | Operation::Signal
+            | Operation::Unpin
+            | Operation::Cgroup
+            | Operation::Other(_) => DeviceOp::Probe,
         },
         seq: 0,
         reason: match event.reason {
@@ -151,6 +160,10 @@ mod tests {
             device: DeviceNumber { major: 226, minor },
             operation: Operation::Read,
             reason: Reason::NotGranted,
+            target: None,
+            object: String::new(),
+            by_guard: false,
+            refused: true,
         }
     }
 

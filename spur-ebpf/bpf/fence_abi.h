@@ -6,7 +6,10 @@
 #ifndef SPUR_FENCE_ABI_H
 #define SPUR_FENCE_ABI_H
 
-#define SPUR_FENCE_ABI 1
+/* A test builds an object with another number. */
+#ifndef SPUR_FENCE_ABI
+#define SPUR_FENCE_ABI 2
+#endif
 
 typedef unsigned char spur_u8;
 typedef unsigned short spur_u16;
@@ -23,8 +26,13 @@ typedef unsigned long long spur_u64;
 /* Grant bits of one policy. */
 #define SPUR_GRANT_BITS 512
 #define SPUR_GRANT_WORDS (SPUR_GRANT_BITS / 64)
+/* Fenced cgroups, and open files whose job is known, of one node. */
+#define SPUR_GUARDED_MAX 16384
+#define SPUR_FILES_MAX 65536
+#define SPUR_FILE_DMA_BUF (1ull << 32)
 #define SPUR_AUDIT_BYTES (256 * 1024)
 #define SPUR_COMM_LEN 16
+#define SPUR_OBJECT_LEN 24
 
 /* Word of a major: its class in the lowest 8 bits, 1 + its slot (0: none) in the next 8. */
 #define SPUR_CLASS_MASK 0xffu
@@ -61,6 +69,25 @@ typedef unsigned long long spur_u64;
 #define SPUR_DENY_NEVER 18u     /* listed as never granted */
 #define SPUR_DENY_NO_POLICY 19u /* no policy, or one of another ABI */
 #define SPUR_DENY_NOT_GRANTED 20u
+#define SPUR_DENY_FOREIGN 21u   /* belongs to another job, or to none */
+#define SPUR_DENY_FORBIDDEN 22u /* no job may do that */
+
+/* What was tried; for SPUR_OP_DEVICE and SPUR_OP_OPEN the access bits say how. */
+#define SPUR_OP_DEVICE 0u /* seen by the fence */
+#define SPUR_OP_OPEN 1u   /* from here on seen by the guard */
+#define SPUR_OP_RECEIVE 2u
+#define SPUR_OP_IOCTL 3u
+#define SPUR_OP_MMAP 4u
+#define SPUR_OP_SYSFS 5u
+#define SPUR_OP_PTRACE 6u
+#define SPUR_OP_BPF 7u
+#define SPUR_OP_SQPOLL 8u
+#define SPUR_OP_SIGNAL 9u
+#define SPUR_OP_UNPIN 10u
+#define SPUR_OP_CGROUP 11u
+
+/* Flags of an event. */
+#define SPUR_EVENT_NOTED 1u /* seen and let through */
 
 struct spur_fence_meta {
 	spur_u32 abi;
@@ -100,6 +127,20 @@ struct spur_fence_counters {
 	spur_u64 emitted;
 	spur_u64 suppressed; /* by the rate limit, or quiet */
 	spur_u64 lost;       /* the audit ring was full */
+	spur_u64 noted;      /* seen and let through; no part of `denied` */
+};
+
+/* Constants of the guard's programs, and, in a map, what is pinned. */
+struct spur_guard_settings {
+	spur_u64 object_hash;
+	spur_u32 job_level; /* of the jobs' cgroups; the steps' is one more */
+	spur_u32 deny_signals;
+};
+
+/* Whose an open file is. */
+struct spur_guard_file {
+	spur_u64 job;  /* cgroup id */
+	spur_u64 what; /* device number as the kernel has it, or SPUR_FILE_DMA_BUF */
 };
 
 struct spur_fence_event {
@@ -116,7 +157,12 @@ struct spur_fence_event {
 	spur_u16 access;
 	spur_u16 type;
 	spur_u32 verdict;
+	spur_u32 operation;
+	spur_u32 target; /* process that was the object, or 0 */
+	spur_u32 flags;
+	spur_u32 reserved;
 	char comm[SPUR_COMM_LEN];
+	char object[SPUR_OBJECT_LEN]; /* short name of what is no device, zero-filled */
 };
 
 #endif

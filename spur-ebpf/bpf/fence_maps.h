@@ -36,6 +36,42 @@ struct {
 	MAP_TYPE(value, struct spur_fence_counters);
 } counters SEC(".maps");
 
+/*
+ * For the guard, whose programs have no cgroup storage: the same policies and counts by cgroup id. User space makes and removes the
+ * rows and writes both forms of a policy together.
+ */
+struct {
+	MAP_UINT(type, MAP_HASH);
+	MAP_UINT(max_entries, SPUR_GUARDED_MAX);
+	MAP_UINT(map_flags, MAP_NO_PREALLOC);
+	MAP_TYPE(key, spur_u64);
+	MAP_TYPE(value, struct spur_fence_policy);
+} guard_policies SEC(".maps");
+
+struct {
+	MAP_UINT(type, MAP_PERCPU_HASH);
+	MAP_UINT(max_entries, SPUR_GUARDED_MAX);
+	MAP_UINT(map_flags, MAP_NO_PREALLOC);
+	MAP_TYPE(key, spur_u64);
+	MAP_TYPE(value, struct spur_fence_counters);
+} guard_counters SEC(".maps");
+
+/* Keyed by the address of the kernel's struct file. Written at each open of a fenced device, so an address that is used again is new. */
+struct {
+	MAP_UINT(type, MAP_LRU_HASH);
+	MAP_UINT(max_entries, SPUR_FILES_MAX);
+	MAP_TYPE(key, spur_u64);
+	MAP_TYPE(value, struct spur_guard_file);
+} guard_files SEC(".maps");
+
+/* Which guard is pinned. */
+struct {
+	MAP_UINT(type, MAP_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, spur_u32);
+	MAP_TYPE(value, struct spur_guard_settings);
+} guard_settings SEC(".maps");
+
 struct {
 	MAP_UINT(type, MAP_RINGBUF);
 	MAP_UINT(max_entries, SPUR_AUDIT_BYTES);

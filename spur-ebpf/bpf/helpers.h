@@ -16,9 +16,13 @@
 /* enum bpf_map_type */
 #define MAP_HASH 1
 #define MAP_ARRAY 2
+#define MAP_PERCPU_HASH 5
+#define MAP_LRU_HASH 9
 #define MAP_CGROUP_STORAGE 19
 #define MAP_PERCPU_CGROUP_STORAGE 21
 #define MAP_RINGBUF 27
+/* BPF_F_NO_PREALLOC */
+#define MAP_NO_PREALLOC 1
 
 /* struct bpf_cgroup_dev_ctx */
 struct device_ctx {
@@ -28,12 +32,16 @@ struct device_ctx {
 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static long (*map_update)(void *map, const void *key, const void *value, spur_u64 flags) = (void *)2;
+static long (*map_delete)(void *map, const void *key) = (void *)3;
 static spur_u64 (*ktime_get_ns)(void) = (void *)5;
 static spur_u64 (*current_uid_gid)(void) = (void *)15;
 static spur_u64 (*current_task)(void) = (void *)35;
 static spur_u64 (*current_cgroup_id)(void) = (void *)80;
 static void *(*local_storage)(void *map, spur_u64 flags) = (void *)81;
+static spur_u64 (*current_ancestor_cgroup_id)(int level) = (void *)123;
 static long (*probe_read_kernel)(void *to, spur_u32 size, const void *from) = (void *)113;
+static long (*probe_read_kernel_str)(void *to, spur_u32 size, const void *from) = (void *)115;
 static void *(*ringbuf_reserve)(void *ring, spur_u64 size, spur_u64 flags) = (void *)131;
 static void (*ringbuf_submit)(void *data, spur_u64 flags) = (void *)132;
 

@@ -5,7 +5,7 @@
 use std::mem::size_of;
 
 /// Version of these layouts and of their meaning. Objects pinned by another version are not adopted.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Grant bits of one policy.
 pub const GRANT_BITS: u32 = 512;
 /// 64-bit words that hold the grant bits.
@@ -38,6 +38,8 @@ pub(crate) const ENTRY_NONE: u32 = 0;
 pub(crate) const ENTRY_NEVER: u32 = u32::MAX;
 /// Policy flag: count, send no event.
 pub(crate) const POLICY_QUIET: u32 = 1;
+/// Event flag: seen and let through.
+pub(crate) const EVENT_NOTED: u32 = 1;
 
 /// `struct spur_fence_meta`
 #[repr(C)]
@@ -69,6 +71,28 @@ pub struct RawTable {
     pub majors: [u32; MAJORS as usize],
     /// Entries of the slots, one slot after the other.
     pub entries: [u32; (SLOTS * SLOT_MINORS) as usize],
+}
+
+/// `struct spur_guard_settings`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawGuardSettings {
+    /// Which build of the guard runs.
+    pub object_hash: u64,
+    /// Level of the jobs' cgroups; the steps' is one more.
+    pub job_level: u32,
+    /// 1: signals to other jobs are refused.
+    pub deny_signals: u32,
+}
+
+/// `struct spur_guard_file`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawGuardFile {
+    /// Cgroup id of the job that opened or made it.
+    pub job: u64,
+    /// Device number, or that it is a dma-buf.
+    pub what: u64,
 }
 
 /// `struct spur_fence_policy`
@@ -111,6 +135,8 @@ pub struct RawCounters {
     pub suppressed: u64,
     /// Of those, lost because the ring was full.
     pub lost: u64,
+    /// Seen and let through; no part of `denied`.
+    pub noted: u64,
 }
 
 /// `struct spur_fence_event`
@@ -143,8 +169,18 @@ pub struct RawEvent {
     pub device_type: u16,
     /// Verdict.
     pub verdict: u32,
+    /// What was tried, `SPUR_OP_*`.
+    pub operation: u32,
+    /// Process that was the object, or 0.
+    pub target: u32,
+    /// `SPUR_EVENT_*`.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Command name, zero-filled.
     pub comm: [u8; 16],
+    /// Short name of what is no device, zero-filled.
+    pub object: [u8; 24],
 }
 
 /// A struct of this file: plain integers without padding, so that its bytes are its value.
@@ -177,6 +213,8 @@ macro_rules! plain {
 
 plain!(RawMeta, 4 + 4 + 8);
 plain!(RawDeviceKey, 4 + 4);
+plain!(RawGuardSettings, 8 + 4 + 4);
+plain!(RawGuardFile, 8 + 8);
 plain!(RawPolicy, 2 * 4 + 3 * 8 + 4 * 4 + 8 * GRANT_WORDS + 8);
-plain!(RawCounters, 4 * 8);
-plain!(RawEvent, 4 * 8 + 6 * 4 + 2 * 2 + 4 + 16);
+plain!(RawCounters, 5 * 8);
+plain!(RawEvent, 4 * 8 + 6 * 4 + 2 * 2 + 5 * 4 + 16 + 24);

@@ -1,6 +1,6 @@
 //! Refusals as the program reports them.
 
-use crate::abi::{Plain, RawEvent};
+use crate::abi::{EVENT_NOTED, Plain, RawEvent};
 use crate::{DeviceNumber, Error, Result, sys};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use std::collections::VecDeque;
@@ -24,6 +24,28 @@ pub enum Operation {
     Mknod,
     /// `access(F_OK)` and the like: asked, not opened.
     Probe,
+    /// Took a descriptor from another process (`SCM_RIGHTS`, `pidfd_getfd`).
+    Receive,
+    /// `ioctl` on an open descriptor.
+    Ioctl,
+    /// `mmap` of an open descriptor.
+    Mmap,
+    /// Opened a file of sysfs, debugfs or tracefs.
+    Sysfs,
+    /// Looked into, or took hold of, another process.
+    Ptrace,
+    /// `bpf()`.
+    Bpf,
+    /// A ring of `io_uring` with a thread of its own.
+    Sqpoll,
+    /// A signal to a process of another job.
+    Signal,
+    /// Took a pin away, or its file system.
+    Unpin,
+    /// Wrote to a control group outside its own.
+    Cgroup,
+    /// An operation of a newer program.
+    Other(u32),
 }
 
 /// Why it was refused.
@@ -39,6 +61,10 @@ pub enum Reason {
     NoPolicy,
     /// The policy does not grant it.
     NotGranted,
+    /// It belongs to another job, or to none.
+    Foreign,
+    /// No job may do that.
+    Forbidden,
     /// A reason of a newer program.
     Other(u32),
 }
@@ -70,16 +96,19 @@ pub struct Event {
     pub operation: Operation,
     /// Why it was refused.
     pub reason: Reason,
+    /// The process that was the object (its id in the initial pid namespace), for `Ptrace` and `Signal`.
+    pub target: Option<u32>,
+    /// Short name of what is no device: of a sysfs file, or `dma-buf`; at most 23 bytes, else empty.
+    pub object: String,
+    /// Seen by the guard, not by the fence. The guard counts for the job alone, also what a step's policy refused.
+    pub by_guard: bool,
+    /// Whether it was refused; `false` for what was only noted.
+    pub refused: bool,
 }
 
 impl Event {
     fn from_raw(raw: &RawEvent) -> Event {
         let age = Duration::from_nanos(sys::monotonic_ns().saturating_sub(raw.time_ns));
-        let length = raw
-            .comm
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(raw.comm.len());
         Event {
             at: SystemTime::now()
                 .checked_sub(age)
@@ -91,18 +120,45 @@ impl Event {
             thread: raw.pid,
             pid: raw.tgid,
             uid: raw.uid,
-            command: String::from_utf8_lossy(&raw.comm[..length]).into_owned(),
+            command: text(&raw.comm),
             device: DeviceNumber {
                 major: raw.major,
                 minor: raw.minor,
             },
-            operation: operation(raw.access),
+            operation: operation(raw),
             reason: reason(raw.verdict),
+            target: (raw.target != 0).then_some(raw.target),
+            object: text(&raw.object),
+            by_guard: raw.operation != 0,
+            refused: raw.flags & EVENT_NOTED == 0,
         }
     }
 }
 
-fn operation(access: u16) -> Operation {
+/// Text that the program filled up with zeros.
+fn text(bytes: &[u8]) -> String {
+    let length = bytes.iter().position(|&byte| byte == 0);
+    String::from_utf8_lossy(&bytes[..length.unwrap_or(bytes.len())]).into_owned()
+}
+
+fn operation(raw: &RawEvent) -> Operation {
+    match raw.operation {
+        0 | 1 => of_access(raw.access),
+        2 => Operation::Receive,
+        3 => Operation::Ioctl,
+        4 => Operation::Mmap,
+        5 => Operation::Sysfs,
+        6 => Operation::Ptrace,
+        7 => Operation::Bpf,
+        8 => Operation::Sqpoll,
+        9 => Operation::Signal,
+        10 => Operation::Unpin,
+        11 => Operation::Cgroup,
+        other => Operation::Other(other),
+    }
+}
+
+fn of_access(access: u16) -> Operation {
     match (access & 1 != 0, access & 2 != 0, access & 4 != 0) {
         (true, _, _) => Operation::Mknod,
         (false, true, true) => Operation::ReadWrite,
@@ -119,6 +175,8 @@ fn reason(verdict: u32) -> Reason {
         18 => Reason::Never,
         19 => Reason::NoPolicy,
         20 => Reason::NotGranted,
+        21 => Reason::Foreign,
+        22 => Reason::Forbidden,
         other => Reason::Other(other),
     }
 }

@@ -31,9 +31,7 @@ pub struct Proof {
 ///
 /// This shows what is attached, not that it refuses: only a canary open shows that.
 pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
-    let pins = Pins {
-        root: root.to_owned(),
-    };
+    let pins = Pins::new(root);
     let cgroup = Cgroup::open(cgroup)?;
     let path = pins.link(name)?;
     let subject = path.display().to_string();

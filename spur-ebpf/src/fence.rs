@@ -1,19 +1,23 @@
 //! The fence of a node: program, maps, links.
 
 mod job;
-mod object;
+pub(crate) mod object;
+mod watch;
 mod tables;
 mod window;
 
 pub use job::{Adopted, JobFence};
+pub use watch::LinkState;
 
 use crate::abi::{self, RawMeta};
 use crate::audit::Audit;
 use crate::cgroup::Cgroup;
 use crate::pins::Pins;
+use crate::guard::{self, Guard, GuardOptions};
 use crate::{CgroupId, DeviceTable, Error, Result, sys};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramAttachType};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -29,7 +33,7 @@ pub struct Fence {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     pins: Pins,
     program: OwnedFd,
     program_id: u32,
@@ -37,16 +41,22 @@ struct Inner {
     maps: Maps,
     /// Serialises writers of the device table.
     table: Mutex<()>,
+    /// Serialises who makes rows of the guard's maps and who removes those that nobody needs.
+    rows: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Maps {
+pub(crate) struct Maps {
     meta: MapHandle,
     table: MapHandle,
     window: window::Window,
     devices: MapHandle,
     policies: MapHandle,
     counters: MapHandle,
+    guard_policies: MapHandle,
+    guard_counters: MapHandle,
+    guard_files: MapHandle,
+    pub(crate) guard_settings: MapHandle,
     audit: MapHandle,
 }
 
@@ -113,6 +123,7 @@ impl Fence {
                 program_tag,
                 maps,
                 table: Mutex::new(()),
+                rows: Mutex::new(()),
             }),
         };
         if replaced {
@@ -191,20 +202,17 @@ impl Fence {
             Some(PinnedLink { cgroup: None, .. }) => Pins::remove(&path)?,
             None => {}
         }
+        let _maker = self.inner.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let job = JobFence::new(Arc::clone(&self.inner), name, cgroup.id);
         job.forget()?;
-        let link =
-            sys::link_create(self.inner.program.as_fd(), cgroup.as_fd()).map_err(|error| {
-                if error.raw_os_error() == Some(libc::E2BIG) {
-                    return Error::TooManyPrograms {
-                        cgroup: cgroup.path.clone(),
-                    };
-                }
-                Error::kernel("fence cgroup", &cgroup.path)(error)
-            })?;
-        sys::pin(link.as_fd(), &path)
-            .map_err(Error::kernel("pin link", path.display().to_string()))?;
-        Ok(job)
+        let made = create_link(&self.inner, &cgroup).and_then(|link| {
+            sys::pin(link.as_fd(), &path)
+                .map_err(Error::kernel("pin link", path.display().to_string()))
+        });
+        if made.is_err() {
+            job.remove_rows()?;
+        }
+        made.map(|()| job)
     }
 
     /// Takes over the link `links/<name>` after a restart, if it is a device link of this fence's program on this very cgroup.
@@ -229,7 +237,9 @@ impl Fence {
                 ),
             });
         }
-        Ok(JobFence::new(Arc::clone(&self.inner), &link.name, cgroup))
+        let job = JobFence::new(Arc::clone(&self.inner), &link.name, cgroup);
+        job.complete()?;
+        Ok(job)
     }
 
     /// Every pinned link, sorted by name: what an agent compares with its journal.
@@ -252,7 +262,45 @@ impl Fence {
             Pins::remove(&self.inner.pins.link(&link.name)?)?;
             removed.push(link.name);
         }
+        self.forget_gone()?;
         Ok(removed)
+    }
+
+    /// Removes a pin, whatever it fences; one that is gone is fine. The cgroup stays fenced only if somebody else holds the link.
+    pub fn unpin(&self, name: &str) -> Result<()> {
+        let path = self.inner.pins.link(name)?;
+        let cgroup = self.link_facts(name)?.and_then(|link| link.cgroup);
+        Pins::remove(&path)?;
+        match cgroup {
+            Some(id) => JobFence::new(Arc::clone(&self.inner), name, id).remove_rows(),
+            None => self.forget_gone(),
+        }
+    }
+
+    /// Removes the guard's rows of cgroups that no pinned link fences.
+    fn forget_gone(&self) -> Result<()> {
+        let _remover = self.inner.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let living: BTreeSet<u64> = self
+            .links()?
+            .iter()
+            .filter_map(|link| Some(link.cgroup?.0))
+            .collect();
+        let rows = self.inner.maps.guard_policies.keys();
+        let ids: Vec<u64> = rows
+            .filter_map(|key| Some(u64::from_ne_bytes(key.try_into().ok()?)))
+            .collect();
+        for id in ids.into_iter().filter(|id| !living.contains(id)) {
+            JobFence::new(Arc::clone(&self.inner), "", CgroupId(id)).remove_rows()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the guard in force: loads, attaches and pins every program of it that this kernel takes, and says for each what came of
+    /// it. What an earlier agent of the same build and options pinned is adopted; anything else goes after ours have come.
+    ///
+    /// Fails only where nothing could be pinned or found out; a kernel without a working BPF LSM is a [`Guard`] that is not complete.
+    pub fn guard(&self, options: &GuardOptions) -> Result<Guard> {
+        guard::guard(&self.inner.pins, &self.inner.maps, options)
     }
 
     /// What the kernel says of one pin; `None` if there is no such pin.
@@ -294,7 +342,7 @@ impl Fence {
     /// The folder in which this fence is pinned.
     #[must_use]
     pub fn pins(&self) -> &Path {
-        &self.inner.pins.root
+        &self.inner.pins.base
     }
 
     /// Kernel id of the program.
@@ -315,13 +363,19 @@ impl Fence {
     }
 }
 
+/// Puts the program on a cgroup, beside others.
+fn create_link(inner: &Inner, cgroup: &Cgroup) -> Result<OwnedFd> {
+    sys::link_create(inner.program.as_fd(), cgroup.as_fd())
+        .map_err(|error| watch::link_error(cgroup, error))
+}
+
 /// The bytes of one map entry, or `None` if there is none.
-fn lookup(map: &MapHandle, key: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn lookup(map: &MapHandle, key: &[u8]) -> Result<Option<Vec<u8>>> {
     map.lookup(key, MapFlags::ANY)
         .map_err(Error::libbpf("read map", map.name().to_string_lossy()))
 }
 
-fn update(map: &MapHandle, key: &[u8], value: &[u8]) -> Result<()> {
+pub(crate) fn update(map: &MapHandle, key: &[u8], value: &[u8]) -> Result<()> {
     map.update(key, value, MapFlags::ANY)
         .map_err(Error::libbpf("write map", map.name().to_string_lossy()))
 }

@@ -30,6 +30,7 @@ mod device;
 pub mod doctor;
 mod error;
 mod fence;
+mod guard;
 mod pins;
 mod policy;
 mod sys;
@@ -38,8 +39,9 @@ pub use audit::{Audit, Event, Operation, Reason};
 pub use cgroup::CgroupId;
 pub use device::{DeviceNumber, DeviceTable, GrantBit, Grants, MajorClass, Rule, is_base_device};
 pub use error::{Error, Result};
-pub use fence::{Adopted, Fence, JobFence, PinnedLink};
-pub use pins::mount_bpffs_if_needed;
+pub use fence::{Adopted, Fence, JobFence, LinkState, PinnedLink};
+pub use guard::{Guard, GuardFault, GuardOptions, Hook, HookState};
+pub use pins::{links_folder, mount_bpffs_if_needed};
 pub use policy::{Counters, Policy};
 
 /// Objects that only tests may load.

@@ -73,6 +73,8 @@ pub struct Counters {
     pub suppressed: u64,
     /// Of those, the ones for which the audit ring had no room.
     pub lost: u64,
+    /// What the guard saw and let through (signals to other jobs); no part of `denied`.
+    pub noted: u64,
 }
 
 impl Counters {
@@ -84,6 +86,7 @@ impl Counters {
                 emitted: sum.emitted + cpu.emitted,
                 suppressed: sum.suppressed + cpu.suppressed,
                 lost: sum.lost + cpu.lost,
+                noted: sum.noted + cpu.noted,
             })
     }
 }

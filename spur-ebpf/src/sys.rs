@@ -61,6 +61,45 @@ pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
 }
 
+/// What the kernel says of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkFacts {
+    pub(crate) id: u32,
+    pub(crate) program_id: u32,
+    /// `enum bpf_link_type`
+    pub(crate) kind: u32,
+    /// Of a link of a cgroup: its id, 0 once it is detached, and `enum bpf_attach_type`.
+    pub(crate) cgroup: u64,
+    pub(crate) attach_type: u32,
+}
+
+/// `BPF_OBJ_GET_INFO_BY_FD` of a link.
+pub(crate) fn link_facts(link: BorrowedFd<'_>) -> io::Result<LinkFacts> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    const SIZE: u32 = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    let mut len = SIZE;
+    // SAFETY: `info` is a zeroed struct of `len` bytes, which the kernel fills and does not keep.
+    check(unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            link.as_raw_fd(),
+            std::ptr::from_mut(&mut info).cast(),
+            &raw mut len,
+        )
+    })?;
+    // SAFETY: all members of the union are plain integers, and the whole struct was zeroed before the kernel filled it.
+    let (cgroup, attach_type) = unsafe {
+        let of_cgroup = info.__bindgen_anon_1.cgroup;
+        (of_cgroup.cgroup_id, of_cgroup.attach_type)
+    };
+    Ok(LinkFacts {
+        id: info.id,
+        program_id: info.prog_id,
+        kind: info.type_,
+        cgroup,
+        attach_type,
+    })
+}
+
 /// `BPF_OBJ_PIN`.
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;

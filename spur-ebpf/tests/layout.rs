@@ -48,12 +48,13 @@ fn ours() -> Vec<Struct> {
             grants as "grants", audit_next_ns as "audit_next_ns",
         }),
         describe!("spur_fence_counters", RawCounters {
-            denied as "denied", emitted as "emitted", suppressed as "suppressed", lost as "lost",
+            denied as "denied", emitted as "emitted", suppressed as "suppressed", lost as "lost", noted as "noted",
         }),
         describe!("spur_fence_event", RawEvent {
             time_ns as "time_ns", job as "job", generation as "generation", cgroup as "cgroup", step as "step",
             pid as "pid", tgid as "tgid", uid as "uid", major as "major", minor as "minor", access as "access",
-            device_type as "type", verdict as "verdict", comm as "comm",
+            device_type as "type", verdict as "verdict", operation as "operation", target as "target",
+            flags as "flags", reserved as "reserved", comm as "comm", object as "object",
         }),
     ]
 }

@@ -331,18 +331,7 @@ impl NodeFence {
 
     /// Removes a pin, whatever it fences.
     fn unpin(&self, name: &str) -> Result<(), FenceError> {
-        let path = self.0.fence.pins().join("links").join(name);
-        match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                let (action, subject) = ("unpin", path.display().to_string());
-                Err(FenceError::Bpf(spur_ebpf::Error::Kernel {
-                    action,
-                    subject,
-                    source,
-                }))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        Ok(self.0.fence.unpin(name)?)
     }
 
     /// Lifts the fence of a job and of its steps. The cgroup must be empty.

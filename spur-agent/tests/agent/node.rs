@@ -178,7 +178,7 @@ impl Node {
 
     /// Whether anything of a job is left: cgroup, pins, step folders.
     pub fn traces(&self, job: u32) -> Vec<PathBuf> {
-        let pins = self.dir.path().join("bpf").join(&self.name).join("links");
+        let pins = spur_ebpf::links_folder(&self.dir.path().join("bpf").join(&self.name));
         let steps = self.dir.path().join("state/steps");
         let mut found: Vec<PathBuf> = [self.job_cgroup(job)]
             .into_iter()

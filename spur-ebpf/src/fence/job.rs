@@ -4,16 +4,16 @@ use super::{Inner, PinnedLink, lookup, update};
 use crate::abi::{Plain, RawCounters, RawPolicy};
 use crate::pins::Pins;
 use crate::{CgroupId, Counters, Error, Policy, Result, sys};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// One fenced cgroup. Dropping it changes nothing: the pin keeps the fence up.
 #[derive(Clone, Debug)]
 pub struct JobFence {
-    inner: Arc<Inner>,
-    name: String,
-    cgroup: CgroupId,
+    pub(super) inner: Arc<Inner>,
+    pub(super) name: String,
+    pub(super) cgroup: CgroupId,
 }
 
 /// What [`crate::Fence::adopt`] found.
@@ -48,17 +48,20 @@ impl JobFence {
         self.cgroup
     }
 
-    fn key(&self) -> [u8; 8] {
+    pub(super) fn key(&self) -> [u8; 8] {
         self.cgroup.0.to_ne_bytes()
     }
 
     /// Puts a policy in force, in one step. Opens from now on follow it; descriptors that are open already stay so.
     pub fn write_policy(&self, policy: &Policy) -> Result<()> {
-        update(
-            &self.inner.maps.policies,
-            &self.key(),
-            policy.to_raw(self.cgroup).bytes(),
-        )
+        self.write_raw(&policy.to_raw(self.cgroup))
+    }
+
+    /// Writes both forms of a policy. The guard's first: an open needs both, so nothing that is taken away is opened in between.
+    fn write_raw(&self, policy: &RawPolicy) -> Result<()> {
+        let maps = &self.inner.maps;
+        update(&maps.guard_policies, &self.key(), policy.bytes())?;
+        update(&maps.policies, &self.key(), policy.bytes())
     }
 
     /// The policy in force; `None` if none was written, under which nothing fenced can be opened.
@@ -73,32 +76,79 @@ impl JobFence {
 
     /// Takes every grant away, in one step.
     pub fn clear_policy(&self) -> Result<()> {
-        update(
-            &self.inner.maps.policies,
-            &self.key(),
-            RawPolicy::default().bytes(),
-        )
+        self.write_raw(&RawPolicy::default())
     }
 
-    /// Refusals since the fence was attached.
+    /// Refusals since the fence was attached, by fence and guard.
     pub fn counters(&self) -> Result<Counters> {
-        let values = self
-            .inner
-            .maps
-            .counters
-            .lookup_percpu(&self.key(), MapFlags::ANY)
-            .map_err(Error::libbpf("read map", "counters"))?;
+        let maps = &self.inner.maps;
+        let read = |map: &MapHandle| {
+            map.lookup_percpu(&self.key(), MapFlags::ANY)
+                .map_err(Error::libbpf("read map", map.name().to_string_lossy()))
+        };
+        let values = [read(&maps.counters)?, read(&maps.guard_counters)?];
         Ok(Counters::sum(
             values
                 .iter()
+                .flatten()
                 .flatten()
                 .filter_map(|bytes| RawCounters::from_bytes(bytes)),
         ))
     }
 
-    /// Forgets policy and counts of an earlier fence on the same cgroup, which the kernel keeps as long as the cgroup lives.
+    /// Adds what the guard needs and an interrupted attempt may have left out.
+    pub(super) fn complete(&self) -> Result<()> {
+        let maps = &self.inner.maps;
+        if lookup(&maps.guard_policies, &self.key())?.is_none() {
+            let policy = lookup(&maps.policies, &self.key())?;
+            let empty = RawPolicy::default();
+            update(
+                &maps.guard_policies,
+                &self.key(),
+                policy.as_deref().unwrap_or(empty.bytes()),
+            )?;
+        }
+        let counts = maps
+            .guard_counters
+            .lookup_percpu(&self.key(), MapFlags::ANY)
+            .map_err(Error::libbpf("read map", "guard_counters"))?;
+        counts.map_or_else(|| self.zero_guard_counters(), |_| Ok(()))
+    }
+
+    fn zero_guard_counters(&self) -> Result<()> {
+        self.inner
+            .maps
+            .guard_counters
+            .update_percpu(&self.key(), &zero_counters()?, MapFlags::ANY)
+            .map_err(Error::libbpf("write map", "guard_counters"))
+    }
+
+    /// Takes the guard's rows away. From here on the guard does not know the cgroup.
+    pub(super) fn remove_rows(&self) -> Result<()> {
+        let maps = &self.inner.maps;
+        for map in [&maps.guard_policies, &maps.guard_counters] {
+            match map.delete(&self.key()) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::libbpf("delete from map", map.name().to_string_lossy())(
+                        error,
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets policy and counts of an earlier fence on the same cgroup, which the kernel keeps as long as the cgroup lives. Makes the
+    /// guard's rows, under which nothing is granted.
     pub(super) fn forget(&self) -> Result<()> {
         let maps = &self.inner.maps;
+        update(
+            &maps.guard_policies,
+            &self.key(),
+            RawPolicy::default().bytes(),
+        )?;
+        self.zero_guard_counters()?;
         let absent = |result: libbpf_rs::Result<()>| match result {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -108,12 +158,9 @@ impl JobFence {
                 .update(&self.key(), RawPolicy::default().bytes(), MapFlags::ANY),
         )
         .map_err(Error::libbpf("clear map", "policies"))?;
-        let cpus =
-            libbpf_rs::num_possible_cpus().map_err(Error::libbpf("count", "possible cpus"))?;
-        let zeros = vec![RawCounters::default().bytes().to_vec(); cpus];
         absent(
             maps.counters
-                .update_percpu(&self.key(), &zeros, MapFlags::ANY),
+                .update_percpu(&self.key(), &zero_counters()?, MapFlags::ANY),
         )
         .map_err(Error::libbpf("clear map", "counters"))
     }
@@ -132,6 +179,12 @@ impl JobFence {
                 )(error));
             }
         }
-        Pins::remove(&path)
+        Pins::remove(&path)?;
+        self.remove_rows()
     }
+}
+
+fn zero_counters() -> Result<Vec<Vec<u8>>> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(Error::libbpf("count", "possible cpus"))?;
+    Ok(vec![RawCounters::default().bytes().to_vec(); cpus])
 }

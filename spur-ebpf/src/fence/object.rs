@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use super::{Maps, lookup, update};
-use crate::abi::{self, Plain, RawCounters, RawDeviceKey, RawMeta, RawPolicy, RawTable};
+use crate::abi::{self, Plain, RawCounters, RawDeviceKey, RawGuardFile, RawGuardSettings, RawMeta, RawPolicy, RawTable};
 use crate::pins::Pins;
 use crate::{Error, Result, sys};
 use libbpf_rs::{MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -17,17 +17,21 @@ const PROGRAM_NEW: &str = "spur_fence_new";
 /// Pinned last: where it is, everything else is.
 const META: &str = "meta";
 /// Pins of the maps, each with the name that the map has in the object.
-const MAPS: [(&str, &str); 6] = [
+const MAPS: [(&str, &str); 10] = [
     ("table", ".data.table"),
     ("devices", "devices"),
     ("policies", "policies"),
     ("counters", "counters"),
+    ("guard_policies", "guard_policies"),
+    ("guard_counters", "guard_counters"),
+    ("guard_files", "guard_files"),
+    ("guard_settings", "guard_settings"),
     ("audit", "audit"),
     (META, META),
 ];
 
 /// Tells builds of the program apart (FNV-1a, 64 bits).
-pub(super) fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -179,6 +183,20 @@ pub(super) fn pinned_maps(pins: &Pins) -> Result<Maps> {
             8,
             size_of::<RawCounters>(),
         )?,
+        guard_policies: open("guard_policies", MapType::Hash, 8, size_of::<RawPolicy>())?,
+        guard_counters: open(
+            "guard_counters",
+            MapType::PercpuHash,
+            8,
+            size_of::<RawCounters>(),
+        )?,
+        guard_files: open("guard_files", MapType::LruHash, 8, size_of::<RawGuardFile>())?,
+        guard_settings: open(
+            "guard_settings",
+            MapType::Array,
+            4,
+            size_of::<RawGuardSettings>(),
+        )?,
         audit: open("audit", MapType::RingBuf, 0, 0)?,
     })
 }
@@ -187,6 +205,26 @@ pub(super) fn open_map(pins: &Pins, name: &str) -> Result<MapHandle> {
     let path = pins.object(name);
     MapHandle::from_pinned_path(&path)
         .map_err(Error::libbpf("open pinned map", path.display().to_string()))
+}
+
+/// Names of pins that are gone.
+pub(super) fn missing_pins(pins: &Pins) -> Vec<&'static str> {
+    let names = MAPS.iter().map(|(pin, _)| *pin).chain([PROGRAM]);
+    names
+        .filter(|name| !pins.object(name).exists())
+        .collect()
+}
+
+/// Pins what is missing. `meta` is the last of the maps here too.
+pub(super) fn pin_again(inner: &super::Inner) -> Result<()> {
+    let pins = Pins::prepare(&inner.pins.base)?;
+    for name in missing_pins(&pins) {
+        let by_pin = MAPS.iter().find(|(pin, _)| *pin == name);
+        let map = by_pin.and_then(|(_, known)| inner.maps.by_name(known));
+        let fd = map.map_or(inner.program.as_fd(), |map| map.as_fd());
+        crate::pins::replace(fd, &pins.object(name))?;
+    }
+    Ok(())
 }
 
 /// Removes all pins and the folder. `meta` goes first, so that a half-removed fence is not adopted.
@@ -202,7 +240,8 @@ pub(super) fn remove_all(pins: &Pins) -> Result<()> {
     {
         Pins::remove(&pins.object(name))?;
     }
-    for folder in [pins.links(), pins.root.clone()] {
+    crate::guard::remove(&pins.guard())?;
+    for folder in [pins.links(), pins.root.clone(), pins.base.clone()] {
         fs::remove_dir(&folder)
             .map_err(Error::kernel("remove folder", folder.display().to_string()))?;
     }
@@ -211,7 +250,7 @@ pub(super) fn remove_all(pins: &Pins) -> Result<()> {
 
 impl Maps {
     /// The pinned map for a map of the object.
-    fn by_name(&self, name: &str) -> Option<&MapHandle> {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&MapHandle> {
         let Maps {
             meta,
             table,
@@ -219,9 +258,24 @@ impl Maps {
             devices,
             policies,
             counters,
+            guard_policies,
+            guard_counters,
+            guard_files,
+            guard_settings,
             audit,
         } = self;
-        let handles = [table, devices, policies, counters, audit, meta];
+        let handles = [
+            table,
+            devices,
+            policies,
+            counters,
+            guard_policies,
+            guard_counters,
+            guard_files,
+            guard_settings,
+            audit,
+            meta,
+        ];
         MAPS.iter()
             .zip(handles)
             .find(|((_, known), _)| *known == name)

@@ -189,7 +189,7 @@ fn another_build_of_the_program_takes_over_without_a_gap() {
 fn a_fence_of_another_abi_is_refused() {
     let lab = Lab::new();
     drop(lab.fence());
-    let meta = MapHandle::from_pinned_path(lab.pins().join("meta")).unwrap();
+    let meta = MapHandle::from_pinned_path(lab.pins().join(FOLDER).join("meta")).unwrap();
     for (found, advice) in [(abi::ABI + 1, "or a newer one"), (0, "end its jobs")] {
         let mut value = meta
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -211,11 +211,11 @@ fn an_attempt_that_was_cut_off_is_completed() {
     let lab = Lab::new();
     drop(lab.fence());
     // `meta` is pinned last; without it the rest is a torso.
-    fs::remove_file(lab.pins().join("meta")).unwrap();
+    fs::remove_file(lab.pins().join(FOLDER).join("meta")).unwrap();
     let fence = lab.fence();
     assert_eq!(fence.devices().unwrap(), stand_ins(8));
     // A missing program is loaded onto the pinned maps.
-    fs::remove_file(lab.pins().join("spur_fence")).unwrap();
+    fs::remove_file(lab.pins().join(FOLDER).join("spur_fence")).unwrap();
     let again = Fence::open_or_load(&lab.pins()).unwrap();
     assert_eq!(again.devices().unwrap(), stand_ins(8));
 }
@@ -225,7 +225,7 @@ fn the_pins_are_for_their_owner_alone_and_go_when_asked() {
     let lab = Lab::new();
     let fence = lab.fence();
     fence.attach(&lab.cgroup, "job_7").unwrap();
-    for folder in [lab.pins(), lab.pins().join("links")] {
+    for folder in [lab.pins(), links_folder(&lab.pins())] {
         assert_eq!(
             fs::metadata(folder).unwrap().permissions().mode() & 0o777,
             0o700

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// A LOCAL/EXPERIMENTAL major without a driver: an allowed open gives ENXIO or ENODEV.
 pub(crate) const STAND_IN: u32 = 120;
 
+/// The folder of this ABI's pins below an agent's.
+pub(crate) const FOLDER: &str = "abi2";
+
 /// The broken program that allows everything; part of the test binary, so that it also runs elsewhere than it was built.
 pub(crate) const ALLOW_ALL: &[u8] = include_bytes!(env!("SPUR_ALLOW_ALL_OBJECT"));
 

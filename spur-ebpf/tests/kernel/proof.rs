@@ -52,10 +52,10 @@ fn what_is_not_in_force_is_not_proven() {
             || verify("job_7", &two).contains("says that it is on cgroup")
     );
     // A pin alone is no fence.
-    let aside = lab.pins().join("links/aside");
-    fs::rename(lab.pins().join("links/job_7"), &aside).unwrap();
+    let aside = links_folder(&lab.pins()).join("aside");
+    fs::rename(links_folder(&lab.pins()).join("job_7"), &aside).unwrap();
     assert!(verify("job_7", &one).contains("aya cannot open it"));
-    fs::rename(&aside, lab.pins().join("links/job_7")).unwrap();
+    fs::rename(&aside, links_folder(&lab.pins()).join("job_7")).unwrap();
     doctor::verify(&lab.pins(), "job_7", &one).unwrap();
     job.detach().unwrap();
     assert!(verify("job_7", &one).contains("aya cannot open it"));
@@ -70,7 +70,7 @@ fn a_program_with_other_maps_is_not_proven() {
     let other = Fence::open_or_load(&lab.path("bpf/other")).unwrap();
     other.attach(&lab.cgroup, "job_7").unwrap();
     fs::remove_file(lab.path("bpf/other/policies")).unwrap();
-    fs::rename(lab.pins().join("policies"), lab.path("bpf/other/policies")).unwrap();
+    fs::rename(lab.pins().join(FOLDER).join("policies"), lab.path("bpf/other/policies")).unwrap();
     let error = doctor::verify(&lab.path("bpf/other"), "job_7", &lab.cgroup)
         .unwrap_err()
         .to_string();
@@ -84,7 +84,7 @@ fn a_program_with_other_maps_is_not_proven() {
 fn the_verifier_has_little_to_do() {
     let lab = Lab::new();
     let fence = lab.fence();
-    let program = aya::programs::ProgramInfo::from_pin(fence.pins().join("spur_fence")).unwrap();
+    let program = aya::programs::ProgramInfo::from_pin(fence.pins().join(FOLDER).join("spur_fence")).unwrap();
     // 0 before Linux 5.16.
     let walked = program.verified_instruction_count().unwrap_or(0);
     println!("the verifier walked {walked} instructions");

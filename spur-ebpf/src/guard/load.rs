@@ -1,0 +1,172 @@
+//! Loading, attaching, pinning and adopting the guard's programs.
+
+use super::{Guard, GuardOptions, Hook, HookState, level};
+use crate::abi::{Plain, RawGuardSettings};
+use crate::fence::{Maps, object};
+use crate::pins::{self, Pins};
+use crate::{Error, Result, sys};
+use libbpf_rs::btf::{Btf, types};
+use libbpf_rs::{Object, ObjectBuilder};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The guard programs of this build.
+const GUARD_OBJECT: &[u8] = include_bytes!(env!("SPUR_GUARD_OBJECT"));
+/// The variable in the object that holds the settings.
+const SETTINGS: &str = ".rodata.guard";
+
+/// What came of a program, and its link if it runs.
+type Outcome = (HookState, Option<OwnedFd>);
+
+/// Attaches every program of the guard that this kernel takes, and pins it. Programs of the same build with the same settings
+/// are adopted; others go after ours have come.
+pub(crate) fn guard(pins: &Pins, maps: &Maps, options: &GuardOptions) -> Result<Guard> {
+    let folder = pins.guard();
+    pins::prepare_folder(&folder)?;
+    let settings = RawGuardSettings {
+        object_hash: object::hash(GUARD_OBJECT),
+        job_level: level::of_children(&options.cgroup)?,
+        deny_signals: u32::from(options.deny_signals),
+    };
+    let mut guard = Guard {
+        folder,
+        hooks: BTreeMap::new(),
+        links: BTreeMap::new(),
+    };
+    let mut wanted = Hook::ALL.to_vec();
+    if read_settings(maps)? == settings {
+        wanted.retain(|&hook| !adopt(&mut guard, hook));
+    } else {
+        // Until all are replaced, nobody may take what is pinned for one build's.
+        write_settings(maps, RawGuardSettings::default())?;
+    }
+    for (hook, (state, link)) in start(maps, &settings, &wanted) {
+        if let Some(link) = &link {
+            pins::replace(link.as_fd(), &guard.pin(hook))?;
+        } else {
+            Pins::remove(&guard.pin(hook))?;
+        }
+        guard.hooks.insert(hook, state);
+        guard.links.extend(link.map(|link| (hook, link)));
+    }
+    write_settings(maps, settings)?;
+    Ok(guard)
+}
+
+fn read_settings(maps: &Maps) -> Result<RawGuardSettings> {
+    let bytes = crate::fence::lookup(&maps.guard_settings, &0u32.to_ne_bytes())?;
+    Ok(bytes
+        .as_deref()
+        .and_then(RawGuardSettings::from_bytes)
+        .unwrap_or_default())
+}
+
+fn write_settings(maps: &Maps, settings: RawGuardSettings) -> Result<()> {
+    crate::fence::update(
+        &maps.guard_settings,
+        &0u32.to_ne_bytes(),
+        settings.bytes(),
+    )
+}
+
+/// Takes over a pinned program; says whether there was one.
+fn adopt(guard: &mut Guard, hook: Hook) -> bool {
+    let Ok(link) = sys::pinned(&guard.pin(hook)) else {
+        return false;
+    };
+    let Ok(facts) = sys::link_facts(link.as_fd()) else {
+        return false;
+    };
+    let state = HookState::Attached {
+        program_id: facts.program_id,
+        link_id: facts.id,
+        adopted: true,
+    };
+    guard.hooks.insert(hook, state);
+    guard.links.insert(hook, link);
+    true
+}
+
+/// Loads and attaches programs: all at once, or each alone where the kernel does not take all.
+fn start(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> BTreeMap<Hook, Outcome> {
+    let kernel = Btf::from_vmlinux().ok();
+    let (present, absent): (Vec<Hook>, Vec<Hook>) = wanted
+        .iter()
+        .partition(|hook| kernel.as_ref().is_none_or(|btf| has(btf, **hook)));
+    let mut outcomes: BTreeMap<Hook, Outcome> = absent
+        .into_iter()
+        .map(|hook| (hook, (HookState::Absent, None)))
+        .collect();
+    match load(maps, settings, &present) {
+        Ok(object) => outcomes.extend(present.iter().map(|&hook| (hook, attach(&object, hook)))),
+        Err(_) => outcomes.extend(present.iter().map(|&hook| {
+            let alone = load(maps, settings, &[hook]);
+            let outcome = alone.map_or_else(|error| refused(&error), |object| attach(&object, hook));
+            (hook, outcome)
+        })),
+    }
+    outcomes
+}
+
+/// Whether the kernel has the function that a program of the guard is attached to.
+fn has(kernel: &Btf<'_>, hook: Hook) -> bool {
+    let function = hook.function();
+    kernel.type_by_name::<types::Func<'_>>(&function).is_some()
+}
+
+fn load(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> Result<Object> {
+    let failed = |action| Error::libbpf(action, "the guard");
+    let mut object = ObjectBuilder::default()
+        .name("spur_guard")
+        .and_then(|builder| builder.open_memory(GUARD_OBJECT))
+        .map_err(failed("open"))?;
+    for mut program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(wanted.iter().any(|hook| hook.name() == name));
+    }
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == SETTINGS {
+            map.set_initial_value(settings.bytes())
+                .map_err(failed("set up"))?;
+        } else if let Some(pinned) = maps.by_name(&name) {
+            map.reuse_fd(pinned.as_fd())
+                .map_err(Error::libbpf("reuse map", name))?;
+        }
+    }
+    object.load().map_err(failed("load"))
+}
+
+fn attach(object: &Object, hook: Hook) -> Outcome {
+    let Some(program) = object.progs_mut().find(|program| program.name() == hook.name()) else {
+        return (HookState::Refused("the object lacks the program".to_owned()), None);
+    };
+    let link = program
+        .attach()
+        .map_err(Error::libbpf("attach", "the guard"))
+        .and_then(|link| {
+            let fd = link.as_fd().try_clone_to_owned();
+            fd.map_err(Error::kernel("keep", "a link of the guard"))
+        });
+    let facts = link.and_then(|link| {
+        let facts = sys::link_facts(link.as_fd())
+            .map_err(Error::kernel("inspect", "a link of the guard"))?;
+        Ok((link, facts))
+    });
+    match facts {
+        Ok((link, facts)) => (
+            HookState::Attached {
+                program_id: facts.program_id,
+                link_id: facts.id,
+                adopted: false,
+            },
+            Some(link),
+        ),
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &Error) -> Outcome {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    (HookState::Refused(format!("{error}{cause}")), None)
+}
