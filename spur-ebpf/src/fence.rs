@@ -2,8 +2,8 @@
 
 mod job;
 pub(crate) mod object;
-mod watch;
 mod tables;
+mod watch;
 mod window;
 
 pub use job::{Adopted, JobFence};
@@ -12,8 +12,8 @@ pub use watch::LinkState;
 use crate::abi::{self, RawMeta};
 use crate::audit::Audit;
 use crate::cgroup::Cgroup;
-use crate::pins::Pins;
 use crate::guard::{self, Guard, GuardOptions};
+use crate::pins::Pins;
 use crate::{CgroupId, DeviceTable, Error, Result, sys};
 use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramAttachType};
@@ -202,7 +202,11 @@ impl Fence {
             Some(PinnedLink { cgroup: None, .. }) => Pins::remove(&path)?,
             None => {}
         }
-        let _maker = self.inner.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let _maker = self
+            .inner
+            .rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let job = JobFence::new(Arc::clone(&self.inner), name, cgroup.id);
         job.forget()?;
         let made = create_link(&self.inner, &cgroup).and_then(|link| {
@@ -279,7 +283,11 @@ impl Fence {
 
     /// Removes the guard's rows of cgroups that no pinned link fences.
     fn forget_gone(&self) -> Result<()> {
-        let _remover = self.inner.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let _remover = self
+            .inner
+            .rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let living: BTreeSet<u64> = self
             .links()?
             .iter()

@@ -272,10 +272,9 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
         crate::pins::Pins::remove(&folder.join(hook.name()))?;
     }
     match std::fs::remove_dir(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::kernel(
-            "remove folder",
-            folder.display().to_string(),
-        )(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::kernel("remove folder", folder.display().to_string())(error))
+        }
         _ => Ok(()),
     }
 }

@@ -129,9 +129,10 @@ impl JobFence {
         for map in [&maps.guard_policies, &maps.guard_counters] {
             match map.delete(&self.key()) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::libbpf("delete from map", map.name().to_string_lossy())(
-                        error,
-                    ));
+                    return Err(Error::libbpf(
+                        "delete from map",
+                        map.name().to_string_lossy(),
+                    )(error));
                 }
                 _ => {}
             }

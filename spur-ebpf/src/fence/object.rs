@@ -2,7 +2,10 @@
 
 use super::window::Window;
 use super::{Maps, lookup, update};
-use crate::abi::{self, Plain, RawCounters, RawDeviceKey, RawGuardFile, RawGuardSettings, RawMeta, RawPolicy, RawTable};
+use crate::abi::{
+    self, Plain, RawCounters, RawDeviceKey, RawGuardFile, RawGuardSettings, RawMeta, RawPolicy,
+    RawTable,
+};
 use crate::pins::Pins;
 use crate::{Error, Result, sys};
 use libbpf_rs::{MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -190,7 +193,12 @@ pub(super) fn pinned_maps(pins: &Pins) -> Result<Maps> {
             8,
             size_of::<RawCounters>(),
         )?,
-        guard_files: open("guard_files", MapType::LruHash, 8, size_of::<RawGuardFile>())?,
+        guard_files: open(
+            "guard_files",
+            MapType::LruHash,
+            8,
+            size_of::<RawGuardFile>(),
+        )?,
         guard_settings: open(
             "guard_settings",
             MapType::Array,
@@ -210,9 +218,7 @@ pub(super) fn open_map(pins: &Pins, name: &str) -> Result<MapHandle> {
 /// Names of pins that are gone.
 pub(super) fn missing_pins(pins: &Pins) -> Vec<&'static str> {
     let names = MAPS.iter().map(|(pin, _)| *pin).chain([PROGRAM]);
-    names
-        .filter(|name| !pins.object(name).exists())
-        .collect()
+    names.filter(|name| !pins.object(name).exists()).collect()
 }
 
 /// Pins what is missing. `meta` is the last of the maps here too.

@@ -62,11 +62,7 @@ fn read_settings(maps: &Maps) -> Result<RawGuardSettings> {
 }
 
 fn write_settings(maps: &Maps, settings: RawGuardSettings) -> Result<()> {
-    crate::fence::update(
-        &maps.guard_settings,
-        &0u32.to_ne_bytes(),
-        settings.bytes(),
-    )
+    crate::fence::update(&maps.guard_settings, &0u32.to_ne_bytes(), settings.bytes())
 }
 
 /// Takes over a pinned program; says whether there was one.
@@ -101,7 +97,8 @@ fn start(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> BTreeMap<
         Ok(object) => outcomes.extend(present.iter().map(|&hook| (hook, attach(&object, hook)))),
         Err(_) => outcomes.extend(present.iter().map(|&hook| {
             let alone = load(maps, settings, &[hook]);
-            let outcome = alone.map_or_else(|error| refused(&error), |object| attach(&object, hook));
+            let outcome =
+                alone.map_or_else(|error| refused(&error), |object| attach(&object, hook));
             (hook, outcome)
         })),
     }
@@ -138,8 +135,14 @@ fn load(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> Result<Obj
 }
 
 fn attach(object: &Object, hook: Hook) -> Outcome {
-    let Some(program) = object.progs_mut().find(|program| program.name() == hook.name()) else {
-        return (HookState::Refused("the object lacks the program".to_owned()), None);
+    let Some(program) = object
+        .progs_mut()
+        .find(|program| program.name() == hook.name())
+    else {
+        return (
+            HookState::Refused("the object lacks the program".to_owned()),
+            None,
+        );
     };
     let link = program
         .attach()
@@ -167,6 +170,7 @@ fn attach(object: &Object, hook: Hook) -> Outcome {
 }
 
 fn refused(error: &Error) -> Outcome {
-    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    let cause =
+        std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
     (HookState::Refused(format!("{error}{cause}")), None)
 }

@@ -7,6 +7,7 @@
 
 mod adoption;
 mod audit;
+mod guard;
 mod lab;
 mod policy;
 mod proof;

@@ -69,8 +69,12 @@ fn a_program_with_other_maps_is_not_proven() {
     // A second fence whose `policies` is not the one that its program reads.
     let other = Fence::open_or_load(&lab.path("bpf/other")).unwrap();
     other.attach(&lab.cgroup, "job_7").unwrap();
-    fs::remove_file(lab.path("bpf/other/policies")).unwrap();
-    fs::rename(lab.pins().join(FOLDER).join("policies"), lab.path("bpf/other/policies")).unwrap();
+    fs::remove_file(lab.path("bpf/other").join(FOLDER).join("policies")).unwrap();
+    fs::rename(
+        lab.pins().join(FOLDER).join("policies"),
+        lab.path("bpf/other").join(FOLDER).join("policies"),
+    )
+    .unwrap();
     let error = doctor::verify(&lab.path("bpf/other"), "job_7", &lab.cgroup)
         .unwrap_err()
         .to_string();
@@ -84,7 +88,8 @@ fn a_program_with_other_maps_is_not_proven() {
 fn the_verifier_has_little_to_do() {
     let lab = Lab::new();
     let fence = lab.fence();
-    let program = aya::programs::ProgramInfo::from_pin(fence.pins().join(FOLDER).join("spur_fence")).unwrap();
+    let program =
+        aya::programs::ProgramInfo::from_pin(fence.pins().join(FOLDER).join("spur_fence")).unwrap();
     // 0 before Linux 5.16.
     let walked = program.verified_instruction_count().unwrap_or(0);
     println!("the verifier walked {walked} instructions");
