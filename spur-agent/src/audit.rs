@@ -115,27 +115,30 @@ pub fn denial(event: &Event, node: &NodeName, device: String) -> Denial {
             Operation::ReadWrite => DeviceOp::ReadWrite,
             Operation::Mknod => DeviceOp::Mknod,
             Operation::Probe => DeviceOp::Probe,
-            Operation::Receive | Operation::Ioctl | Operation::Mmap => DeviceOp::ReadWrite,
-            Operation::Sysfs
-            | Operation::Ptrace
-            | Operation::Bpf
-            | Operation::Sqpoll
-            | Operation::Signal
-            | Operation::Unpin
-            | Operation::Cgroup
-            | Operation::Other(_) => DeviceOp::Probe,
+            Operation::Receive => DeviceOp::Receive,
+            Operation::Ioctl => DeviceOp::Ioctl,
+            Operation::Mmap => DeviceOp::Mmap,
+            Operation::Sysfs => DeviceOp::Sysfs,
+            Operation::Ptrace => DeviceOp::Ptrace,
+            Operation::Bpf => DeviceOp::Bpf,
+            Operation::Sqpoll => DeviceOp::Sqpoll,
+            Operation::Signal => DeviceOp::Signal,
+            Operation::Unpin => DeviceOp::Unpin,
+            Operation::Cgroup => DeviceOp::Cgroup,
+            Operation::Other(_) => DeviceOp::Probe,
         },
         seq: 0,
         reason: match event.reason {
-            Reason::Mknod | Reason::Never => DenialReason::NeverGranted,
+            Reason::Mknod | Reason::Never | Reason::Forbidden => DenialReason::NeverGranted,
             Reason::Unlisted => DenialReason::UnknownMinor,
             Reason::NoPolicy => DenialReason::NoPolicy,
             Reason::NotGranted => DenialReason::NotGranted,
+            Reason::Foreign => DenialReason::Foreign,
             Reason::Other(_) => DenialReason::Unknown,
         },
-        target_pid: None,
-        object: String::new(),
-        noted: false,
+        target_pid: event.target,
+        object: event.object.clone(),
+        noted: !event.refused,
         label: None,
     }
 }

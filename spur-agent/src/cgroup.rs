@@ -225,7 +225,9 @@ impl Cgroup {
     /// The kernel refuses, or (before Linux 5.14) a process can be neither frozen nor killed.
     pub fn kill(&self) -> Result<(), CgroupError> {
         // Opened without making it: for a file that is not there this file system says "not allowed" to whoever would make one.
-        let file = fs::OpenOptions::new().write(true).open(self.path.join("cgroup.kill"));
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(self.path.join("cgroup.kill"));
         match file.and_then(|mut file| file.write_all(b"1")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.path.exists() => {
                 self.kill_each()
