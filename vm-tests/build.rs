@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=probe/probe.c");
+    println!("cargo::rerun-if-changed=probe");
     println!("cargo::rerun-if-changed=../spur-ebpf/bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -15,8 +15,8 @@ fn main() {
     compiler
         .args(["-static", "-Wall", "-Wextra", "-o"])
         .arg(&probe)
-        .arg("probe/probe.c");
-    run("probe/probe.c", &mut compiler);
+        .args(sources());
+    run("the probe", &mut compiler);
     println!("cargo::rustc-env=SPUR_PROBE={}", probe.display());
 
     let broken = out.join("broken_fence.o");
@@ -36,6 +36,17 @@ fn main() {
         .arg(&broken);
     run("allow_all.bpf.c", &mut compiler);
     println!("cargo::rustc-env=SPUR_BROKEN_FENCE={}", broken.display());
+}
+
+/// The parts of the probe.
+fn sources() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("probe").expect("the probe's folder is there");
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a folder can be listed").path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "c"))
+        .collect();
+    found.sort();
+    found
 }
 
 fn run(what: &str, compiler: &mut Command) {

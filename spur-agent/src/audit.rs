@@ -109,46 +109,37 @@ pub fn denial(event: &Event, node: &NodeName, device: String) -> Denial {
         major: event.device.major,
         minor: event.device.minor,
         device,
-        op: operation(event.operation),
+        op: match event.operation {
+            Operation::Read => DeviceOp::Read,
+            Operation::Write => DeviceOp::Write,
+            Operation::ReadWrite => DeviceOp::ReadWrite,
+            Operation::Mknod => DeviceOp::Mknod,
+            Operation::Probe => DeviceOp::Probe,
+            Operation::Receive => DeviceOp::Receive,
+            Operation::Ioctl => DeviceOp::Ioctl,
+            Operation::Mmap => DeviceOp::Mmap,
+            Operation::Sysfs => DeviceOp::Sysfs,
+            Operation::Ptrace => DeviceOp::Ptrace,
+            Operation::Bpf => DeviceOp::Bpf,
+            Operation::Sqpoll => DeviceOp::Sqpoll,
+            Operation::Signal => DeviceOp::Signal,
+            Operation::Unpin => DeviceOp::Unpin,
+            Operation::Cgroup => DeviceOp::Cgroup,
+            Operation::Other(_) => DeviceOp::Probe,
+        },
         seq: 0,
-        reason: reason(event.reason),
+        reason: match event.reason {
+            Reason::Mknod | Reason::Never | Reason::Forbidden => DenialReason::NeverGranted,
+            Reason::Unlisted => DenialReason::UnknownMinor,
+            Reason::NoPolicy => DenialReason::NoPolicy,
+            Reason::NotGranted => DenialReason::NotGranted,
+            Reason::Foreign => DenialReason::Foreign,
+            Reason::Other(_) => DenialReason::Unknown,
+        },
         target_pid: event.target,
         object: event.object.clone(),
         noted: !event.refused,
         label: None,
-    }
-}
-
-fn operation(operation: Operation) -> DeviceOp {
-    match operation {
-        Operation::Read => DeviceOp::Read,
-        Operation::Write => DeviceOp::Write,
-        Operation::ReadWrite => DeviceOp::ReadWrite,
-        Operation::Mknod => DeviceOp::Mknod,
-        Operation::Probe => DeviceOp::Probe,
-        Operation::Receive => DeviceOp::Receive,
-        Operation::Ioctl => DeviceOp::Ioctl,
-        Operation::Mmap => DeviceOp::Mmap,
-        Operation::Sysfs => DeviceOp::Sysfs,
-        Operation::Ptrace => DeviceOp::Ptrace,
-        Operation::Bpf => DeviceOp::Bpf,
-        Operation::Sqpoll => DeviceOp::Sqpoll,
-        Operation::Signal => DeviceOp::Signal,
-        Operation::Unpin => DeviceOp::Unpin,
-        Operation::Cgroup => DeviceOp::Cgroup,
-        Operation::Other(_) => DeviceOp::Other,
-    }
-}
-
-fn reason(reason: Reason) -> DenialReason {
-    match reason {
-        Reason::Mknod | Reason::Never => DenialReason::NeverGranted,
-        Reason::Unlisted => DenialReason::UnknownMinor,
-        Reason::NoPolicy => DenialReason::NoPolicy,
-        Reason::NotGranted => DenialReason::NotGranted,
-        Reason::Foreign => DenialReason::Foreign,
-        Reason::Forbidden => DenialReason::Forbidden,
-        Reason::Other(_) => DenialReason::Unknown,
     }
 }
 

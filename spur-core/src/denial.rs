@@ -37,13 +37,11 @@ pub enum DeviceOp {
     Unpin,
     /// A write to a control group's file.
     Cgroup,
-    /// Something that only a newer spur has a word for.
-    Other,
 }
 
 impl DeviceOp {
     /// Each of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::Read,
         Self::Write,
         Self::ReadWrite,
@@ -59,7 +57,6 @@ impl DeviceOp {
         Self::Signal,
         Self::Unpin,
         Self::Cgroup,
-        Self::Other,
     ];
 
     /// The word for it in every output.
@@ -80,7 +77,6 @@ impl DeviceOp {
             Self::Signal => "signal",
             Self::Unpin => "unpin",
             Self::Cgroup => "cgroup-write",
-            Self::Other => "other",
         }
     }
 
@@ -124,22 +120,19 @@ pub enum DenialReason {
     UnknownMinor,
     /// The job's policy was not written yet, or was taken away.
     NoPolicy,
-    /// It belongs to another job, or to none.
+    /// The descriptor was opened by another job, or outside jobs.
     Foreign,
-    /// No job may do that.
-    Forbidden,
 }
 
 impl DenialReason {
     /// Each of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Unknown,
         Self::NotGranted,
         Self::NeverGranted,
         Self::UnknownMinor,
         Self::NoPolicy,
         Self::Foreign,
-        Self::Forbidden,
     ];
 
     /// The word for it in every output.
@@ -151,7 +144,6 @@ impl DenialReason {
             Self::UnknownMinor => "unknown-minor",
             Self::NoPolicy => "no-policy",
             Self::Foreign => "foreign",
-            Self::Forbidden => "forbidden",
         }
     }
 }

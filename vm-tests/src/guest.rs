@@ -3,11 +3,17 @@
 
 mod dev;
 mod fence;
+mod holders;
+mod lab;
 mod launch;
 mod limits;
+mod passing;
+mod reaching;
 mod restart;
 
-use std::panic;
+use lab::Lab;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::time::Instant;
 
 /// What a test is told when it cannot be made on this kernel.
@@ -19,60 +25,155 @@ pub enum Outcome {
 }
 
 /// A test: panics when it does not hold.
-type Test = fn() -> Outcome;
+enum Test {
+    /// On the cluster that all of these share: starting one takes longer than most tests.
+    Lab(fn(&Lab) -> Outcome),
+    /// With a cluster of its own, or none.
+    Own(fn() -> Outcome),
+}
+use Test::{Lab as InLab, Own};
 
-/// All of them, in order: the plain ones first, so that the first failure is the one to look at.
+/// All of them, in order: the plain ones first, so that the first failure is the one to look at. Those that share a cluster stand
+/// together.
 const TESTS: &[(&str, Test)] = &[
     (
         "where_nothing_fences_the_probe_gets_through",
-        fence::unfenced,
+        Own(fence::unfenced),
     ),
-    ("a_granted_render_node_answers", fence::granted),
+    (
+        "the_node_says_how_well_it_is_closed",
+        InLab(reaching::state),
+    ),
+    ("a_granted_render_node_answers", InLab(fence::granted)),
     (
         "a_render_node_that_is_not_granted_is_refused",
-        fence::not_granted,
+        InLab(fence::not_granted),
     ),
     (
         "every_way_to_a_refused_render_node_is_closed",
-        fence::every_way,
+        InLab(fence::every_way),
     ),
-    ("a_refusal_is_reported", fence::reported),
-    ("a_job_is_its_user", launch::identity),
-    ("a_job_keeps_its_exit_code", launch::exit_code),
-    ("memory_is_limited", limits::memory),
-    ("processes_are_limited", limits::processes),
-    ("cpus_are_limited", limits::cpus),
-    ("a_killed_agent_lets_nothing_through", restart::agent),
-    ("a_killed_controller_loses_nothing", restart::controller),
-    ("what_ignores_signals_is_killed", restart::stubborn),
-    ("a_dev_cluster_leaves_nothing", dev::leaves_nothing),
+    ("a_refusal_is_reported", InLab(fence::reported)),
+    (
+        "a_gpu_is_granted_by_its_identity",
+        InLab(holders::by_identity),
+    ),
+    (
+        "a_descriptor_does_not_pass_over_a_socket",
+        InLab(passing::by_socket),
+    ),
+    (
+        "descriptors_pass_within_a_job",
+        InLab(passing::within_a_job),
+    ),
+    (
+        "a_descriptor_is_not_taken_from_another_process",
+        InLab(passing::by_process),
+    ),
+    ("a_gpu_buffer_does_not_pass", InLab(passing::buffers)),
+    ("nothing_open_is_inherited", InLab(passing::inherited)),
+    ("a_job_next_door_is_not_traced", InLab(reaching::trace)),
+    ("signals_are_left_to_the_users", InLab(reaching::signals)),
+    (
+        "a_ring_with_a_kernel_thread_opens_nothing",
+        InLab(reaching::poll_thread),
+    ),
+    ("a_job_takes_no_fence_down", InLab(reaching::take_down)),
+    (
+        "raw_memory_is_refused_to_root_too",
+        InLab(reaching::raw_memory),
+    ),
+    (
+        "the_files_of_a_pci_device_are_refused",
+        InLab(reaching::sysfs),
+    ),
+    ("mounts_and_overlays_lead_nowhere", InLab(reaching::mounts)),
+    ("a_holder_has_no_primary_node", InLab(reaching::cards)),
+    ("everyday_devices_are_free", InLab(reaching::everyday)),
+    (
+        "ten_thousand_first_acts_are_refused",
+        InLab(reaching::first_acts),
+    ),
+    (
+        "who_has_a_gpu_open_keeps_it_from_the_next_job",
+        InLab(holders::outside_holder),
+    ),
+    (
+        "seventy_jobs_leave_nothing",
+        InLab(holders::nothing_piles_up),
+    ),
+    ("a_job_is_its_user", InLab(launch::identity)),
+    ("a_job_keeps_its_exit_code", InLab(launch::exit_code)),
+    ("memory_is_limited", Own(limits::memory)),
+    ("processes_are_limited", Own(limits::processes)),
+    ("cpus_are_limited", Own(limits::cpus)),
+    ("a_killed_agent_lets_nothing_through", Own(restart::agent)),
+    (
+        "a_killed_controller_loses_nothing",
+        Own(restart::controller),
+    ),
+    ("what_ignores_signals_is_killed", Own(restart::stubborn)),
+    ("a_dev_cluster_leaves_nothing", Own(dev::leaves_nothing)),
     (
         "a_dev_cluster_leaves_nothing_after_kill_9",
-        dev::leaves_nothing_after_kill,
+        Own(dev::leaves_nothing_after_kill),
     ),
 ];
+
+/// The names of all tests.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TESTS.iter().map(|(name, _)| *name)
+}
+
+/// How many files a folder and those below it have.
+fn files_below(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            if entry.path().is_dir() {
+                files_below(&entry.path())
+            } else {
+                1
+            }
+        })
+        .sum()
+}
+
+/// Runs one test, with the shared cluster if it wants that; a failure takes the cluster down, for nobody knows its state.
+fn run_one(test: &Test, shared: &mut Option<Lab>) -> Result<Outcome, String> {
+    let result = panic::catch_unwind(AssertUnwindSafe(|| match test {
+        Own(test) => {
+            shared.take();
+            test()
+        }
+        InLab(test) => test(shared.get_or_insert_with(Lab::start)),
+    }));
+    result.map_err(|cause| {
+        if let Some(lab) = shared.take() {
+            println!("{}", lab.daemons.logs());
+        }
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text
+            .or_else(|| cause.downcast_ref::<&str>().copied())
+            .unwrap_or("panic");
+        text.lines().next().unwrap_or("").to_owned()
+    })
+}
 
 /// Runs all tests, or those whose name contains one of the words. Returns whether none failed.
 pub fn run(words: &[String]) -> bool {
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
-    let mut failed = 0;
+    let (mut failed, mut shared) = (0, None);
     for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
         let started = Instant::now();
-        let result = panic::catch_unwind(test);
+        let result = run_one(test, &mut shared);
         let ms = started.elapsed().as_millis();
         match result {
             Ok(Outcome::Held) => println!("guest: {name} ok in {ms} ms"),
             Ok(Outcome::Skipped(why)) => println!("guest: {name} skipped {why}"),
-            Err(cause) => {
+            Err(why) => {
                 failed += 1;
-                let text = cause.downcast_ref::<String>().map(String::as_str);
-                let text = text
-                    .or_else(|| cause.downcast_ref::<&str>().copied())
-                    .unwrap_or("panic");
-                println!(
-                    "guest: {name} FAILED after {ms} ms: {}",
-                    text.lines().next().unwrap_or("")
-                );
+                println!("guest: {name} FAILED after {ms} ms: {why}");
             }
         }
     }

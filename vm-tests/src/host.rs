@@ -62,6 +62,16 @@ pub fn mounts() -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
+/// The running kernel's version, without its last part.
+pub fn kernel() -> (u32, u32) {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
+    let mut parts = text
+        .split(['.', '-'])
+        .map_while(|part| part.trim().parse().ok());
+    let version = parts.next().zip(parts.next());
+    version.unwrap_or_else(|| panic!("{text:?} is no version"))
+}
+
 /// Reads a file that must be there.
 pub fn read(path: &Path) -> String {
     fs::read_to_string(path)

@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod dev;
+mod escapes;
 mod lint;
 mod setup;
 mod sh;
@@ -39,10 +40,10 @@ enum Task {
     Lint,
     /// What CI runs: lint, then test. Never writes to the tree.
     Ci,
-    /// Boot a Debian kernel in QEMU and run the guest tests, or one command.
+    /// Boot Debian's kernels in QEMU and run the guest tests, or one command.
     Vm(vm::Args),
-    /// Run the guest tests on every kernel that spur supports.
-    AllKernels,
+    /// Run every escape test on every kernel, and print the table of the known escapes.
+    Escapes(escapes::Args),
     /// Measure, and print ratios.
     Bench(bench::Args),
     /// Run the simulator over a range of seeds.
@@ -75,7 +76,7 @@ fn run(task: Task) -> Result<()> {
             suite::run(false)
         }
         Task::Vm(args) => vm::run(&args),
-        Task::AllKernels => vm::all(),
+        Task::Escapes(args) => escapes::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Sim { seeds } => lint::sim(&seeds),
     }

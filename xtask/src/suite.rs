@@ -7,7 +7,7 @@ use crate::{setup, sh, tidy, vm};
 use anyhow::{Result, bail};
 use listen::Listener;
 use std::process::Command;
-use tally::Tally;
+pub(crate) use tally::Tally;
 
 /// The kernel that every change is tested on.
 const KERNEL: &str = "6.1";
@@ -36,7 +36,7 @@ pub(crate) fn run(no_vm: bool) -> Result<()> {
 }
 
 /// Tests of crates: with nextest where it is installed, as cargo does it otherwise.
-fn cargo_tests(what: &[&str], tail: &[&str], tally: &mut Tally) -> Result<()> {
+pub(crate) fn cargo_tests(what: &[&str], tail: &[&str], tally: &mut Tally) -> Result<()> {
     let nextest = sh::has("cargo-nextest");
     let tail = if nextest {
         tail.to_vec()

@@ -1,50 +1,74 @@
 //! Builds what the virtual machine runs, then hands over to `vm-tests`.
 
+use crate::suite::Tally;
 use crate::{setup, sh};
 use anyhow::{Result, bail};
 
 /// Kernels that the fence claims to work on, oldest first.
-const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7"];
+pub(crate) const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7"];
 
 /// Which kernel, and what to run on it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Version as Debian's releases have it: 5.10, 6.1, 6.12 or 7.
+    /// Version as Debian's releases have it: 5.10, 6.1, 6.12 or 7; or all.
     #[arg(long, default_value = "6.1")]
     kernel: String,
-    /// Seconds after which the machine is stopped.
-    #[arg(long, default_value_t = 900)]
+    /// Seconds after which a machine is stopped.
+    #[arg(long, default_value_t = 1800)]
     limit: u64,
+    /// Guest tests whose names contain one of these; all tests without.
+    tests: Vec<String>,
     /// Run this as root in the machine, instead of the tests.
     #[arg(last = true)]
     command: Vec<String>,
 }
 
-/// Boots one kernel.
+/// Boots one kernel, or all, and ends in one line.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if !args.tests.is_empty() && !args.command.is_empty() {
+        bail!("name tests or a command, not both");
+    }
+    let kernels = kernels(&args.kernel)?;
     setup::for_build()?;
     build()?;
-    let lines = boot(&args.kernel, args.limit, &args.command)?;
-    if lines.ok {
+    let mut command = args.command.clone();
+    if !args.tests.is_empty() {
+        command = tests(&args.tests);
+    }
+    let (mut verdicts, mut good) = (Vec::new(), true);
+    for kernel in kernels {
+        // A kernel that cannot be booted does not keep the others from it.
+        let (verdict, ok) = match boot(kernel, args.limit, &command) {
+            Ok(outcome) => (outcome.verdict(), outcome.ok),
+            Err(error) => (format!("FAILED ({error:#})"), false),
+        };
+        good &= ok;
+        verdicts.push(format!("kernel {kernel} {verdict}"));
+    }
+    println!("vm: {}", verdicts.join("; "));
+    if good {
         return Ok(());
     }
-    bail!("the machine with kernel {} did not end well", args.kernel)
+    bail!("not every machine ended well")
 }
 
-/// The guest tests on every kernel; goes on after a failure and names the failed ones.
-pub(crate) fn all() -> Result<()> {
-    setup::for_build()?;
-    build()?;
-    let mut bad = Vec::new();
-    for kernel in KERNELS {
-        if !boot(kernel, 900, &[]).is_ok_and(|outcome| outcome.ok) {
-            bad.push(kernel);
-        }
+/// One of the kernels, or all.
+pub(crate) fn kernels(wanted: &str) -> Result<Vec<&'static str>> {
+    let found: Vec<&str> = KERNELS
+        .into_iter()
+        .filter(|kernel| wanted == "all" || *kernel == wanted)
+        .collect();
+    if found.is_empty() {
+        bail!("no kernel {wanted}: choose {} or all", KERNELS.join(", "));
     }
-    if bad.is_empty() {
-        return Ok(());
-    }
-    bail!("failed on kernel {}", bad.join(", "))
+    Ok(found)
+}
+
+/// The guest's command that runs the tests whose names contain one of these words.
+pub(crate) fn tests(words: &[String]) -> Vec<String> {
+    std::iter::once("guest-tests".to_owned())
+        .chain(words.iter().cloned())
+        .collect()
 }
 
 /// What a boot came to.
@@ -53,6 +77,21 @@ pub(crate) struct Outcome {
     pub(crate) ok: bool,
     /// What the machine said, line by line.
     pub(crate) lines: Vec<String>,
+}
+
+impl Outcome {
+    /// In a few words.
+    fn verdict(&self) -> String {
+        let mut tally = Tally::default();
+        for line in &self.lines {
+            tally.read_guest(line);
+        }
+        format!(
+            "{} ({})",
+            if self.ok { "ok" } else { "FAILED" },
+            tally.sums()
+        )
+    }
 }
 
 /// Builds the binaries that go into the guest.

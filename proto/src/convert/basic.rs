@@ -233,8 +233,7 @@ choice!(
         Sqpoll,
         Signal,
         Unpin,
-        Cgroup,
-        Other
+        Cgroup
     }
 );
 choice!(
@@ -244,8 +243,7 @@ choice!(
         NeverGranted,
         UnknownMinor,
         NoPolicy,
-        Foreign,
-        Forbidden
+        Foreign
     }
 );
 choice!(DenialLabel = DenialLabel { KfdProbe });

@@ -16,8 +16,6 @@ mod load;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
-mod refusals;
-#[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod waits;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use vm_tests::vm::qemu::Ending;
 use vm_tests::vm::{image, kernel, modules, qemu};
 
-/// A virtual DRM device: its render node is as real to the fence as a GPU's.
-const MODULES: [&str; 1] = ["vgem"];
+/// Two DRM devices whose render nodes are as real to the fence as a GPU's (`vgem` first: it becomes `renderD128`), and character
+/// devices in user space, which may have any number.
+const MODULES: [&str; 5] = ["vgem", "virtio_pci", "virtio_gpu", "cuse", "overlay"];
 
 #[derive(Parser)]
 struct Args {

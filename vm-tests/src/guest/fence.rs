@@ -1,24 +1,9 @@
 //! The fence on a real device: the render node of `vgem`.
 
 use super::Outcome;
-use crate::daemons::Daemons;
+use super::lab::{ALICE, Lab, VGEM as NODE};
 use crate::probe::{self, Verdict, verdicts, within_the_job};
 use crate::user::{self, Output, User};
-
-/// The render node.
-const NODE: &str = "/dev/dri/renderD128";
-
-/// `alice` of the guest's user database.
-const ALICE: User = User::Id(1000);
-
-/// Discovers the render node, and lets users through its file mode: the fence alone decides.
-fn start() -> Daemons {
-    use std::os::unix::fs::PermissionsExt;
-    for node in [NODE, "/dev/dri/card0"] {
-        std::fs::set_permissions(node, PermissionsExt::from_mode(0o666)).expect("vgem is loaded");
-    }
-    Daemons::start("")
-}
 
 /// What the other tests stand on: where nothing fences, the probe gets through in every way.
 pub(super) fn unfenced() -> Outcome {
@@ -47,18 +32,18 @@ pub(super) fn unfenced() -> Outcome {
     Outcome::Held
 }
 
-pub(super) fn granted() -> Outcome {
-    let daemons = start();
+pub(super) fn granted(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     let output = daemons.run(
         ALICE,
-        &["srun", "--gres=gpu:1", &daemons.probe(), "drm", NODE],
+        &["srun", "--gres=gpu:vgem:1", &daemons.probe(), "drm", NODE],
     );
     assert_eq!(output.good(), format!("{NODE} driver vgem\n"));
     Outcome::Held
 }
 
-pub(super) fn not_granted() -> Outcome {
-    let daemons = start();
+pub(super) fn not_granted(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     for user in [ALICE, User::Root] {
         let output = daemons.run(user, &["srun", &daemons.probe(), "drm", NODE]);
         assert_eq!(output.out, format!("{NODE} open EPERM\n"), "{output:?}");
@@ -67,8 +52,8 @@ pub(super) fn not_granted() -> Outcome {
     Outcome::Held
 }
 
-pub(super) fn every_way() -> Outcome {
-    let daemons = start();
+pub(super) fn every_way(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     for user in [ALICE, User::Root] {
         let home = daemons.home(user).to_string_lossy().into_owned();
         let output = daemons.run(
@@ -100,8 +85,8 @@ pub(super) fn every_way() -> Outcome {
     Outcome::Held
 }
 
-pub(super) fn reported() -> Outcome {
-    let daemons = start();
+pub(super) fn reported(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     let job = daemons.wrap(ALICE, &[], &format!("{} drm {NODE}", daemons.probe()));
     daemons.await_state(&job, "FAILED");
     crate::wait::until_true("the refusal is shown", crate::cluster::SOON, || {

@@ -1,11 +1,11 @@
 //! Who a job is, and how it ends.
 
 use super::Outcome;
-use crate::daemons::Daemons;
+use super::lab::Lab;
 use crate::user::User;
 
-pub(super) fn identity() -> Outcome {
-    let daemons = Daemons::start("");
+pub(super) fn identity(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     let alice = User::Id(1000);
     let script = "id -u; id -g; id -G; pwd; grep -E '^(NoNewPrivs|CapEff):' /proc/self/status";
     let output = daemons.run(alice, &["srun", "sh", "-c", script]).good();
@@ -25,8 +25,8 @@ pub(super) fn identity() -> Outcome {
     Outcome::Held
 }
 
-pub(super) fn exit_code() -> Outcome {
-    let daemons = Daemons::start("");
+pub(super) fn exit_code(lab: &Lab) -> Outcome {
+    let daemons = &lab.daemons;
     let alice = User::Id(1000);
     assert_eq!(daemons.run(alice, &["srun", "sh", "-c", "exit 3"]).code, 3);
     let job = daemons.wrap(alice, &[], "exit 7");

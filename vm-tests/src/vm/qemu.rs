@@ -52,6 +52,8 @@ pub fn boot(kernel: &Kernel, image: &Path, limit: Duration) -> Result<Ending> {
         "-serial",
         "stdio",
     ]);
+    // Beside the VGA that every PC has: a PCI device with a driver, a render node and buffers of its own.
+    command.args(["-device", "virtio-gpu-pci"]);
     command
         .arg("-kernel")
         .arg(&kernel.image)

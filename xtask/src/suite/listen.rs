@@ -27,8 +27,12 @@ impl Listener {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["PASS" | "SLOW" | "FLAKY", ..] if line.starts_with(' ') => self.enter(name(&words)),
-            ["----", name, "stdout", "----"] if !self.failures => self.enter(name.to_owned()),
+            ["PASS" | "SLOW" | "FLAKY", ..] if line.starts_with(' ') => {
+                self.enter(name(&words), tally)
+            }
+            ["----", name, "stdout", "----"] if !self.failures => {
+                self.enter(name.to_owned(), tally)
+            }
             ["FAIL" | "TIMEOUT" | "ABORT" | "SIGKILL" | "SIGSEGV", ..] => {
                 self.passed = None;
                 tally.name_failure(&name(&words));
@@ -43,7 +47,8 @@ impl Listener {
         self.passed.is_none() && !matches!(words[..], ["test", _, "...", "ok"])
     }
 
-    fn enter(&mut self, name: String) {
+    fn enter(&mut self, name: String, tally: &mut Tally) {
+        tally.name_pass(&name);
         self.passed = Some(name);
         self.counted = false;
     }

@@ -5,12 +5,13 @@ use std::fmt;
 
 /// Numbers, and the lists behind them.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Tests that ran and held.
     pub(super) passed: u64,
     /// Tests that ran and did not.
     pub(super) failed: u64,
     not_really_passed: u64,
+    passes: Vec<String>,
     skips: Vec<String>,
     failures: Vec<String>,
 }
@@ -38,6 +39,36 @@ impl Tally {
         self.failed += failed;
     }
 
+    /// Names a passed test that a runner's sums count; it may yet say that it was skipped.
+    pub(super) fn name_pass(&mut self, name: &str) {
+        self.passes.push(name.to_owned());
+    }
+
+    /// Tests by name that passed, or were skipped.
+    pub(crate) fn passes(&self) -> &[String] {
+        &self.passes
+    }
+
+    /// Tests that failed, by name.
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// What was skipped, by name and reason.
+    pub(crate) fn skips(&self) -> &[String] {
+        &self.skips
+    }
+
+    /// The numbers alone.
+    pub(crate) fn sums(&self) -> String {
+        let passed = self.passed.saturating_sub(self.not_really_passed);
+        format!(
+            "{passed} passed, {} failed, {} skipped",
+            self.failed,
+            self.skips.len()
+        )
+    }
+
     /// Names a failed test that a runner's sums count. Runners may name it twice.
     pub(super) fn name_failure(&mut self, name: &str) {
         if !self.failures.iter().any(|known| known == name) {
@@ -53,7 +84,7 @@ impl Tally {
     }
 
     /// Takes in a line of the guest's console: `guest: NAME ok|FAILED …|skipped …`.
-    pub(super) fn read_guest(&mut self, line: &str) {
+    pub(crate) fn read_guest(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("guest: ") else {
             return;
         };
@@ -92,13 +123,7 @@ impl fmt::Display for Tally {
                 writeln!(f, "  {item}")?;
             }
         }
-        let passed = self.passed.saturating_sub(self.not_really_passed);
-        let (failed, skips) = (self.failed, &self.skips);
-        write!(
-            f,
-            "{passed} passed, {failed} failed, {} skipped",
-            skips.len()
-        )
+        f.write_str(&self.sums())
     }
 }
 
