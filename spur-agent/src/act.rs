@@ -1,5 +1,6 @@
 //! Carrying out actions: the slow half, on threads of its own. Each function may be repeated after a crash.
 
+use crate::audit::report::Extra;
 use crate::cgroup::limits::Limits;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::compose::{self, Place, Source};
@@ -267,10 +268,10 @@ fn step_dirs(node: &Node, job: JobId) -> Vec<std::path::PathBuf> {
 }
 
 /// A job's refusals as users count them: the opens of the canary, one for each task, are ours.
-pub fn denials(counters: spur_ebpf::Counters, canaries: u64, narrower: u64) -> DenialCount {
-    let total = counters.denied.saturating_sub(canaries) + narrower;
+pub fn denials(counters: spur_ebpf::Counters, canaries: u64, extra: Extra) -> DenialCount {
+    let total = counters.denied.saturating_sub(canaries) + extra.narrower;
     DenialCount {
         total,
-        suppressed: (counters.suppressed + counters.lost).min(total),
+        suppressed: (counters.suppressed + counters.lost + extra.cut).min(total),
     }
 }

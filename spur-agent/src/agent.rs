@@ -3,6 +3,7 @@
 
 mod jobs;
 mod observe;
+mod refusals;
 mod reports;
 mod steps;
 
@@ -134,8 +135,8 @@ pub struct Agent {
     /// Reports that could not be journalled yet (a full disk).
     unwritten: VecDeque<Report>,
     refusals: audit::Buffer,
-    /// Refusals by narrower step fences alone, by job.
-    narrower: BTreeMap<JobId, u64>,
+    /// Refusals that the jobs' own fences do not count, and lines that were cut.
+    extra: BTreeMap<JobId, audit::report::Extra>,
     inputs: mpsc::Sender<Input>,
 }
 
@@ -177,7 +178,7 @@ impl Agent {
             sent: 0,
             unwritten: VecDeque::new(),
             refusals,
-            narrower: BTreeMap::new(),
+            extra: BTreeMap::new(),
             inputs,
         };
         agent.observe()?;

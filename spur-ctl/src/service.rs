@@ -128,9 +128,7 @@ impl Service {
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Stats => queries::stats(&view).into(),
-            Request::Denials {
-                job, limit, ..
-            } => self.denials(&view, caller, job, limit)?.into(),
+            Request::Denials { job, limit, .. } => self.denials(&view, caller, job, limit)?.into(),
             Request::DenialRows { job } => {
                 own(job)?;
                 Reply::DenialRows(Vec::new()).into()

@@ -269,7 +269,8 @@ impl Agent {
         self.observed.shares.remove(&job);
         self.observed.steps.retain(|(of, _), _| *of != job);
         self.fences.remove(&job);
-        self.narrower.remove(&job);
+        self.extra.remove(&job);
+        self.refusals.forget(job);
         if self.stuck.remove(&job).is_some() {
             self.send_condition();
         }

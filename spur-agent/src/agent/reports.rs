@@ -1,17 +1,12 @@
 //! What the controller is told: reports, until it has them; refusals, the fence's condition, signs of life.
 
 use super::{Agent, Input};
-use crate::act;
 use crate::discover::{memory, tree::Tree};
 use crate::journal::{self, Journal};
 use crate::node::Condition;
 use spur_core::agent::order::{FromAgent, Report};
-use spur_core::denial::{Denial, DenialCount};
 use spur_core::event::NodeHello;
-use spur_core::id::JobId;
 use spur_core::node::FenceState;
-use spur_ebpf::Counters;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -23,6 +18,7 @@ impl Agent {
         let token = String::from_utf8_lossy(&self.token).into_owned();
         self.send(FromAgent::Hello { token, hello });
         self.send_reports();
+        self.refusals.say_again();
     }
 
     fn hello(&self) -> NodeHello {
@@ -192,81 +188,6 @@ impl Agent {
             tracing::error!(%error, "the device table cannot be brought up to date");
         }
         self.send_condition();
-    }
-
-    /// Sends what the audit gathered: single events, newest last, and the totals of their jobs.
-    pub(super) fn send_refusals(&mut self) {
-        let events = self.refusals.take();
-        if events.is_empty() {
-            return;
-        }
-        let mut jobs = BTreeSet::new();
-        let mut shown: Vec<Denial> = Vec::new();
-        for event in events {
-            let job = JobId(u32::try_from(event.job).unwrap_or(0));
-            let number = (event.device.major, event.device.minor);
-            jobs.insert(job);
-            if event.step != 0 {
-                // A narrower fence and the job's both refuse what the job does not hold; the job's report is enough.
-                if !self.job_holds(job, number) {
-                    continue;
-                }
-                *self.narrower.entry(job).or_default() += 1;
-            }
-            let device = self
-                .node
-                .fence
-                .as_ref()
-                .map(|fence| fence.path_of(number.0, number.1))
-                .unwrap_or_default();
-            shown.push(crate::audit::denial(&event, &self.node.config.node, device));
-        }
-        let counts = jobs
-            .into_iter()
-            .filter_map(|job| Some((job, self.count(job, None)?)))
-            .collect();
-        if self.link.is_some() {
-            self.send(FromAgent::Denials {
-                counts,
-                events: shown,
-                rows: Vec::new(),
-            });
-        }
-    }
-
-    fn job_holds(&self, job: JobId, number: (u32, u32)) -> bool {
-        let gpus = self.observed.shares.get(&job).map(|share| &share.gpus);
-        let nodes = gpus
-            .zip(self.node.fence.as_ref())
-            .map(|(gpus, fence)| fence.nodes(gpus));
-        nodes.is_some_and(|nodes| nodes.contains(&number))
-    }
-
-    /// A job's refusals, from the fence's own counters (or those given).
-    fn count(&self, job: JobId, counters: Option<Counters>) -> Option<DenialCount> {
-        let counters =
-            counters.or_else(|| Some(crate::fence::node::counters(self.fences.get(&job)?)))?;
-        let canaries = self
-            .journal
-            .jobs()
-            .get(&job)
-            .map_or(0, |entry| entry.canaries);
-        let narrower = self.narrower.get(&job).copied().unwrap_or(0);
-        Some(act::denials(counters, canaries, narrower))
-    }
-
-    /// The last word on an ended job's refusals, if there were any.
-    pub(super) fn send_final_count(&mut self, job: JobId, counters: Counters) {
-        let count = self
-            .count(job, Some(counters))
-            .filter(|count| count.total > 0);
-        if let (Some(count), true) = (count, self.link.is_some()) {
-            self.send(FromAgent::Denials {
-                counts: vec![(job, count)],
-                events: Vec::new(),
-                rows: Vec::new(),
-            });
-        }
     }
 }
 

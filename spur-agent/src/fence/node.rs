@@ -18,6 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Name of the pin (and of the cgroup) of the self-test.
 pub const PROBE: &str = "probe";
 
+/// Refusals of a job that the kernel hands on at once and for each second; it counts all. More than the lines that are shown, since
+/// [`crate::audit`] limits those for each device, and this limit knows no devices; little enough for the ring and its reader.
+const AUDIT_BURST: u32 = 256;
+const AUDIT_PER_SECOND: u32 = 200;
+
 /// Folder in a BPF file system that an agent mounted.
 pub const MOUNTED_BY_AGENT: &str = "mounted_by_spurd";
 
@@ -313,6 +318,8 @@ impl NodeFence {
             step: holder.step_code(),
             generation: holder.generation.0,
             grants,
+            audit_burst: AUDIT_BURST,
+            audit_per_second: AUDIT_PER_SECOND,
             ..Policy::default()
         })
     }
@@ -369,6 +376,12 @@ impl NodeFence {
     pub fn path_of(&self, major: u32, minor: u32) -> String {
         let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.0.path_of(major, minor).to_owned()
+    }
+
+    /// The maker of the GPU that a device belongs to.
+    pub fn vendor_of(&self, major: u32, minor: u32) -> Option<spur_core::resources::GpuVendor> {
+        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.0.vendor_of(major, minor)
     }
 
     /// GPUs that cannot be granted now, with the reason.

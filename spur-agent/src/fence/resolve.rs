@@ -133,6 +133,14 @@ impl Devices {
         all.find(|file| (file.major, file.minor) == (major, minor))
             .map_or("", |file| file.path.as_str())
     }
+
+    /// The maker of the GPU that a device belongs to.
+    pub fn vendor_of(&self, major: u32, minor: u32) -> Option<GpuVendor> {
+        let has = |file: &DeviceFile| (file.major, file.minor) == (major, minor);
+        let mut all = self.own.iter().zip(&self.vendors);
+        all.find(|(own, _)| own.iter().flatten().any(has))
+            .map(|(_, vendor)| *vendor)
+    }
 }
 
 /// What the drivers show now.
