@@ -37,11 +37,13 @@ pub enum DeviceOp {
     Unpin,
     /// A write to a control group's file.
     Cgroup,
+    /// Something that only a newer spur has a word for.
+    Other,
 }
 
 impl DeviceOp {
     /// Each of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Read,
         Self::Write,
         Self::ReadWrite,
@@ -57,6 +59,7 @@ impl DeviceOp {
         Self::Signal,
         Self::Unpin,
         Self::Cgroup,
+        Self::Other,
     ];
 
     /// The word for it in every output.
@@ -77,6 +80,7 @@ impl DeviceOp {
             Self::Signal => "signal",
             Self::Unpin => "unpin",
             Self::Cgroup => "cgroup-write",
+            Self::Other => "other",
         }
     }
 
@@ -120,19 +124,22 @@ pub enum DenialReason {
     UnknownMinor,
     /// The job's policy was not written yet, or was taken away.
     NoPolicy,
-    /// The descriptor was opened by another job, or outside jobs.
+    /// It belongs to another job, or to none.
     Foreign,
+    /// No job may do that.
+    Forbidden,
 }
 
 impl DenialReason {
     /// Each of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Unknown,
         Self::NotGranted,
         Self::NeverGranted,
         Self::UnknownMinor,
         Self::NoPolicy,
         Self::Foreign,
+        Self::Forbidden,
     ];
 
     /// The word for it in every output.
@@ -144,6 +151,7 @@ impl DenialReason {
             Self::UnknownMinor => "unknown-minor",
             Self::NoPolicy => "no-policy",
             Self::Foreign => "foreign",
+            Self::Forbidden => "forbidden",
         }
     }
 }

@@ -38,12 +38,12 @@ pub fn run(command: Command, args: &[OsString]) -> u8 {
 
 /// Says why a command failed, and gives its exit code.
 pub fn finish(result: Result<u8, Failure>) -> u8 {
-    result.unwrap_or_else(|failure| {
+    output::code(result.unwrap_or_else(|failure| {
         if !failure.text.is_empty() {
             output::complain(&[failure.text.trim_end_matches('\n').to_owned()]);
         }
         failure.code
-    })
+    }))
 }
 
 fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {

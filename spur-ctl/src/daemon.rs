@@ -157,7 +157,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     let service = Service::new(
         inbox.clone(),
         readers,
-        denials,
+        Arc::clone(&denials),
         users,
         Arc::clone(&shutdown),
     );
@@ -198,6 +198,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     .await
     .ok();
     drop(thread.join());
+    denials.close();
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)

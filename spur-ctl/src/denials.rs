@@ -1,144 +1,285 @@
-//! Single refusals by the fence, newest last: bounded in all and for each job, and lost with the controller. Totals are in the log.
+//! Refusals by the fence, one by one and by kind, kept with their jobs: in memory for readers, on disk for the next controller.
+//! Exact totals of jobs are not here but in the log.
+//!
+//! Everything is bounded, whatever jobs and nodes do. A thread of its own writes, so that the writer and the readers never wait
+//! for a disk because of refusals; a line is shown once it is written, so what was shown outlives a `kill -9`. Neither a full nor
+//! a broken disk takes more than the lines themselves.
 
-use spur_core::denial::Denial;
+mod keep;
+mod lines;
+mod rows;
+
+pub use lines::{ALL_MAX, JOB_MAX};
+
+use crate::store::StoreError;
+use keep::{Keeper, Pending};
+use lines::Lines;
+use rows::Rows;
+use spur_core::api::NodeRows;
+use spur_core::denial::{Denial, DeviceOp, JobRows};
 use spur_core::id::{JobId, NodeName};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::watch;
 
-/// Most refusals kept in all.
-const ALL_MAX: usize = 20_000;
-/// Most refusals kept for one job, so that a flood by one hides nobody else's.
-const JOB_MAX: usize = 200;
-/// Most jobs with refusals of their own; beyond, the lowest number goes first.
-const JOBS_MAX: usize = 4096;
+/// Most jobs of which it is remembered what alarms were logged; beyond, the lowest number goes first.
+const ALARMED_MAX: usize = 4096;
+/// Longest text that a node may give for a command, a device or an object, in bytes.
+const TEXT_MAX: usize = 256;
 
 /// The refusals that are remembered.
 #[derive(Debug, Default)]
 pub struct Denials {
-    rings: Mutex<Rings>,
+    shared: Arc<Shared>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What readers, agents' streams and the thread share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something is pending for the thread.
+    work: Condvar,
+    /// Number of the newest line that may be shown.
+    shown: watch::Sender<u64>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            shown: watch::Sender::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
-struct Rings {
-    all: VecDeque<Denial>,
-    by_job: BTreeMap<JobId, VecDeque<Denial>>,
+struct State {
+    lines: Lines,
+    rows: Rows,
+    /// Operations of each job that were logged as alarms.
+    alarmed: BTreeMap<JobId, BTreeSet<DeviceOp>>,
+    /// What the thread has not written; `None` if nothing is written at all.
+    pending: Option<Pending>,
 }
 
-fn push(ring: &mut VecDeque<Denial>, denial: Denial, max: usize) {
-    if ring.len() >= max {
-        ring.pop_front();
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    ring.push_back(denial);
+
+    /// Tells the thread, or, where there is none, the readers.
+    fn changed(&self, state: MutexGuard<'_, State>) {
+        let (kept, newest) = (state.pending.is_some(), state.lines.newest());
+        drop(state);
+        if kept {
+            self.work.notify_one();
+        } else {
+            self.shown.send_replace(newest);
+        }
+    }
 }
 
 impl Denials {
-    fn rings(&self) -> MutexGuard<'_, Rings> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads back what an earlier controller kept of the jobs that `known` still knows, and keeps it up from here on. Only a
+    /// database of a newer spur is an error; one that cannot be used is set aside, or done without, and the log says so.
+    pub fn open(path: &Path, known: impl Fn(JobId) -> bool) -> Result<Self, StoreError> {
+        let Some((keeper, found)) = Keeper::open(path)? else {
+            return Ok(Self::default());
+        };
+        let mut state = State::default();
+        let mut pending = Pending::default();
+        for denial in found.lines {
+            if known(denial.job) || denial.job == JobId(0) {
+                pending.removed.extend(state.lines.push(denial));
+            } else {
+                pending.removed.insert(denial.seq);
+            }
+        }
+        state.lines.continue_from(found.next);
+        for (job, node, table) in found.rows {
+            if known(job) || job == JobId(0) {
+                state.rows.restore(job, node, table);
+            } else {
+                pending.gone.insert(job);
+            }
+        }
+        for denial in state.lines.alarms() {
+            state
+                .alarmed
+                .entry(denial.job)
+                .or_default()
+                .insert(denial.op);
+        }
+        let shown = state.lines.newest();
+        state.pending = Some(pending);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            shown: watch::Sender::new(shown),
+        });
+        let thread = keeper.start(Arc::clone(&shared))?;
+        Ok(Self {
+            shared,
+            keeper: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Writes what is left and ends the thread. Nothing is kept on disk from here on.
+    pub fn close(&self) {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(thread) = keeper.take() else {
+            return;
+        };
+        if let Some(pending) = &mut self.shared.state().pending {
+            pending.stop = true;
+        }
+        self.shared.work.notify_one();
+        if thread.join().is_err() {
+            tracing::error!("the thread that keeps refusals panicked");
+        }
     }
 
     /// Remembers what a node reports; whatever it says, the node is itself.
     pub fn add(&self, node: &NodeName, denials: Vec<Denial>) {
-        let mut rings = self.rings();
+        if denials.is_empty() {
+            return;
+        }
+        let mut state = self.shared.state();
         for mut denial in denials {
             denial.node = node.clone();
-            push(&mut rings.all, denial.clone(), ALL_MAX);
-            if denial.job == JobId(0) {
-                continue;
+            for text in [&mut denial.command, &mut denial.device, &mut denial.object] {
+                clean(text);
             }
-            let ring = rings.by_job.entry(denial.job).or_default();
-            push(ring, denial, JOB_MAX);
-            if rings.by_job.len() > JOBS_MAX {
-                rings.by_job.pop_first();
+            if denial.is_alarm() && state.is_first(&denial) {
+                alarm(&denial);
+            }
+            denial.seq = state.lines.next();
+            let (seq, removed) = (denial.seq, state.lines.push(denial));
+            if let Some(pending) = &mut state.pending {
+                pending.added.insert(seq);
+                pending.remove(removed);
             }
         }
+        self.shared.changed(state);
+    }
+
+    /// Remembers a node's totals by kind.
+    pub fn add_rows(&self, node: &NodeName, jobs: Vec<JobRows>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut state = self.shared.state();
+        for mut rows in jobs {
+            for row in &mut rows.rows {
+                clean(&mut row.key.device);
+            }
+            let job = rows.job;
+            if state.rows.put(node, rows)
+                && let Some(pending) = &mut state.pending
+            {
+                pending.rows.insert((job, node.clone()));
+            }
+        }
+        self.shared.changed(state);
     }
 
     /// A job is forgotten.
     pub fn forget(&self, job: JobId) {
-        self.rings().by_job.remove(&job);
+        let mut state = self.shared.state();
+        let removed = state.lines.forget(job);
+        let had_rows = state.rows.forget(job);
+        state.alarmed.remove(&job);
+        if removed.is_empty() && !had_rows {
+            return;
+        }
+        if let Some(pending) = &mut state.pending {
+            pending.remove(removed);
+            pending.rows.retain(|(of, _)| *of != job);
+            pending.gone.insert(job);
+        }
+        self.shared.changed(state);
     }
 
-    /// The newest `limit` refusals of a job, oldest first.
-    pub fn of_job(&self, job: JobId, limit: usize) -> Vec<Denial> {
-        let rings = self.rings();
-        let Some(ring) = rings.by_job.get(&job) else {
-            return Vec::new();
-        };
-        ring.iter()
-            .skip(ring.len().saturating_sub(limit))
-            .cloned()
-            .collect()
+    /// Refusals of a job by kind, in order of nodes' names, most refusals first.
+    pub fn rows(&self, job: JobId) -> Vec<NodeRows> {
+        self.shared.state().rows.of_job(job)
     }
 
-    /// The newest `limit` refusals that pass, oldest first.
-    pub fn newest(&self, limit: usize, passes: impl Fn(&Denial) -> bool) -> Vec<Denial> {
-        let mut found: Vec<_> = self
-            .rings()
-            .all
-            .iter()
-            .rev()
-            .filter(|d| passes(d))
-            .take(limit)
-            .cloned()
-            .collect();
-        found.reverse();
-        found
+    /// Refusals that pass, in order of their numbers: with `after` the first `limit` of those with a higher number, else the
+    /// newest `limit`.
+    pub fn lines(
+        &self,
+        job: Option<JobId>,
+        after: u64,
+        limit: usize,
+        passes: impl Fn(&Denial) -> bool,
+    ) -> Vec<Denial> {
+        let shown = *self.shared.shown.borrow();
+        self.shared
+            .state()
+            .lines
+            .find(job, (after, shown), limit, passes)
     }
+
+    /// Tells of each time that more may be shown.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.shared.shown.subscribe()
+    }
+}
+
+impl Drop for Denials {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl State {
+    /// Whether an alarm of this kind was not logged for this job.
+    fn is_first(&mut self, denial: &Denial) -> bool {
+        let first = self
+            .alarmed
+            .entry(denial.job)
+            .or_default()
+            .insert(denial.op);
+        if self.alarmed.len() > ALARMED_MAX {
+            self.alarmed.pop_first();
+        }
+        first
+    }
+}
+
+/// Once for each job and kind.
+fn alarm(denial: &Denial) {
+    tracing::warn!(
+        job = %denial.job,
+        node = %denial.node,
+        uid = %denial.uid,
+        pid = denial.pid,
+        command = ?denial.command,
+        device = ?denial.device,
+        object = ?denial.object,
+        target = ?denial.target_pid,
+        "refused {}, which no library does by accident; see `spur fence log --alarms`",
+        denial.op.word()
+    );
+}
+
+/// A text as a line of output may hold it: short, and without control characters, which could forge another line.
+fn clean(text: &mut String) {
+    if text.len() <= TEXT_MAX && !text.contains(char::is_control) {
+        return;
+    }
+    let mut clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    clean.truncate(clean.floor_char_boundary(TEXT_MAX));
+    *text = clean;
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use spur_core::denial::{DenialReason, DeviceOp};
-    use spur_core::id::Uid;
-    use spur_core::time::Millis;
-
-    fn denial(job: u32, at: u64) -> Denial {
-        Denial {
-            at: Millis(at),
-            node: NodeName::new("liar").unwrap(),
-            job: JobId(job),
-            pid: 1,
-            uid: Uid(1),
-            command: "c".into(),
-            major: 1,
-            minor: 2,
-            device: String::new(),
-            op: DeviceOp::Read,
-            seq: 0,
-            reason: DenialReason::NotGranted,
-            target_pid: None,
-            object: String::new(),
-            noted: false,
-            label: None,
-        }
-    }
-
-    #[test]
-    fn a_flood_by_one_job_costs_bounded_memory_and_hides_nobody_else() {
-        let denials = Denials::default();
-        let node = NodeName::new("n1").unwrap();
-        denials.add(&node, vec![denial(1, 0)]);
-        for chunk in 0..100 {
-            denials.add(
-                &node,
-                (0..1000).map(|n| denial(2, chunk * 1000 + n)).collect(),
-            );
-        }
-        assert_eq!(denials.of_job(JobId(1), 10).len(), 1);
-        let newest = denials.of_job(JobId(2), usize::MAX);
-        assert_eq!(
-            (newest.len(), newest[JOB_MAX - 1].at),
-            (JOB_MAX, Millis(99_999))
-        );
-        assert_eq!(denials.newest(usize::MAX, |_| true).len(), ALL_MAX);
-        assert_eq!(denials.newest(3, |_| true)[0].at, Millis(99_997));
-        assert_eq!(newest[0].node, node, "a node speaks only for itself");
-        for job in 3..10_000 {
-            denials.add(&node, vec![denial(job, 0)]);
-        }
-        assert!(denials.rings().by_job.len() <= JOBS_MAX);
-        denials.forget(JobId(9_999));
-        assert!(denials.of_job(JobId(9_999), 1).is_empty());
-    }
-}
+mod tests;

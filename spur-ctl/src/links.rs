@@ -122,11 +122,12 @@ impl Links {
             FromAgent::Denials {
                 counts,
                 mut events,
-                rows: _,
+                rows,
             } => {
                 let surplus = events.len().saturating_sub(DENIALS_MAX);
                 events.drain(..surplus);
                 self.denials.add(name, events);
+                self.denials.add_rows(name, rows);
                 (!counts.is_empty()).then_some(AgentWord::Denials { counts })
             }
             FromAgent::Fence {

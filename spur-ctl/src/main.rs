@@ -38,11 +38,11 @@ fn main() -> ExitCode {
         }
         Some(first) if matches!(first.as_str(), "help" | "--help" | "-h") => {
             cli::output::print(USAGE);
-            ExitCode::SUCCESS
+            ExitCode::from(cli::finish(Ok(0)))
         }
         Some(first) if matches!(first.as_str(), "--version" | "-V") => {
             cli::output::print(concat!("spur ", env!("CARGO_PKG_VERSION"), "\n"));
-            ExitCode::SUCCESS
+            ExitCode::from(cli::finish(Ok(0)))
         }
         first => {
             let unknown = first.map(|first| format!("spur: error: there is no command {first:?}"));

@@ -2,6 +2,7 @@
 //! the published view; everything else goes to the writer.
 
 mod bounds;
+mod denials;
 mod queries;
 
 use crate::denials::Denials;
@@ -29,6 +30,7 @@ pub struct Service {
     inbox: mpsc::Sender<Input>,
     readers: Arc<Readers>,
     denials: Arc<Denials>,
+    followers: denials::Followers,
     users: Users,
     calls: AtomicU64,
     host: String,
@@ -69,6 +71,7 @@ impl Service {
             inbox,
             readers,
             denials,
+            followers: denials::Followers::default(),
             users,
             calls,
             host,
@@ -128,11 +131,22 @@ impl Service {
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Stats => queries::stats(&view).into(),
-            Request::Denials { job, limit, .. } => self.denials(&view, caller, job, limit)?.into(),
-            Request::DenialRows { job } => {
-                own(job)?;
-                Reply::DenialRows(Vec::new()).into()
+            Request::Denials {
+                job,
+                limit,
+                after,
+                alarms,
+                wait,
+            } => {
+                let wanted = denials::Wanted {
+                    job,
+                    limit,
+                    after,
+                    alarms,
+                };
+                self.denials(caller, &wanted, wait).await?.into()
             }
+            Request::DenialRows { job } => self.denial_rows(&view, own(job)?).into(),
             Request::Submit { spec, payload } => self.submit(caller, spec, payload).await?.into(),
             Request::Run {
                 spec,

@@ -50,6 +50,45 @@ impl Place {
     }
 }
 
+/// Output that cannot be written is never a success, whatever the command.
+#[test]
+fn a_full_standard_output_is_a_failure() {
+    let said = "cannot write to standard output: No space left on device (os error 28)\n";
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["fence", "--help"],
+        &["stats", "--help"],
+        &["dev", "--help"],
+        &["srun", "--help"],
+        &["squeue", "--version"],
+        &["sinfo", "--usage"],
+        &["scontrol", "show", "hostnames", "n[1-3]"],
+        &["scontrol", "show", "topology"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_spur"))
+            .args(words)
+            .stdout(
+                std::fs::File::options()
+                    .write(true)
+                    .open("/dev/full")
+                    .unwrap(),
+            )
+            .output()
+            .unwrap();
+        let nothing_to_say = words.ends_with(&["topology"]);
+        let (stderr, code) = if nothing_to_say { ("", 0) } else { (said, 1) };
+        assert_eq!(
+            (
+                String::from_utf8(output.stderr).unwrap().as_str(),
+                output.status.code()
+            ),
+            (stderr, Some(code)),
+            "{words:?}"
+        );
+    }
+}
+
 #[track_caller]
 fn fails(words: &[&str], stderr: &str, code: i32) {
     let place = Place::new();

@@ -233,7 +233,8 @@ choice!(
         Sqpoll,
         Signal,
         Unpin,
-        Cgroup
+        Cgroup,
+        Other
     }
 );
 choice!(
@@ -243,7 +244,8 @@ choice!(
         NeverGranted,
         UnknownMinor,
         NoPolicy,
-        Foreign
+        Foreign,
+        Forbidden
     }
 );
 choice!(DenialLabel = DenialLabel { KfdProbe });

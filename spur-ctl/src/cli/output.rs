@@ -5,15 +5,52 @@ use super::flags::Command;
 use super::flags::getopt::{Options, Source};
 use super::render::View;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Prints to stdout. A reader that went away is no failure.
+/// Something that was to be written was not: the command must not end as if all were well.
+static INCOMPLETE: AtomicBool = AtomicBool::new(false);
+/// Nobody reads standard output any more.
+static UNREAD: AtomicBool = AtomicBool::new(false);
+
+/// Prints to stdout.
 pub fn print(text: &str) {
+    write(text.as_bytes());
+}
+
+/// Writes to stdout. A reader that went away is no failure; any other is said once and makes the exit code 1 ([`code`]).
+pub fn write(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    drop(out);
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            UNREAD.store(true, Ordering::Relaxed);
+        }
+        written => note("standard output", written),
+    }
+}
+
+/// Takes note of a write to something that the user asked for by name.
+pub fn note(what: &str, written: std::io::Result<()>) {
+    if let Err(error) = written
+        && !INCOMPLETE.swap(true, Ordering::Relaxed)
     {
-        complain(&[format!("cannot write to standard output: {error}")]);
+        complain(&[format!("cannot write to {what}: {error}")]);
+    }
+}
+
+/// Whether it is no use to go on printing: the reader went away, or writing fails.
+pub fn is_over() -> bool {
+    UNREAD.load(Ordering::Relaxed) || INCOMPLETE.load(Ordering::Relaxed)
+}
+
+/// The exit code of a command that would end with `code`: never 0 when its output is incomplete.
+pub fn code(code: u8) -> u8 {
+    if code == 0 && INCOMPLETE.load(Ordering::Relaxed) {
+        1
+    } else {
+        code
     }
 }
 
@@ -105,6 +142,9 @@ pub fn repeat(
             complain(&[failure.to_string()]);
         }
         print("\n");
+        if is_over() {
+            return Ok(0);
+        }
         std::thread::sleep(Duration::from_secs(seconds));
     }
 }

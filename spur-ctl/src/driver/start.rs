@@ -31,8 +31,10 @@ pub struct Parts {
 
 /// Reads the state back, makes the configuration known, and starts the writer on a thread of its own.
 pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<Parts, StoreError> {
-    let (writer, readers) = Writer::open(store, config, key)?;
-    let denials = Arc::clone(&writer.denials);
+    let (mut writer, readers) = Writer::open(store, config, key)?;
+    let known = |job| writer.cluster.jobs.contains_key(&job);
+    let denials = Arc::new(Denials::open(&config.state_dir.join("denials.db"), known)?);
+    writer.denials = Arc::clone(&denials);
     let (inbox, receiver) = mpsc::channel(INBOX_MAX);
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new()

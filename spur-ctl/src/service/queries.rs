@@ -1,10 +1,8 @@
 //! Questions that the published view answers.
 
-use super::{Service, owned, refuse};
+use super::{Service, refuse};
 use crate::readers::View;
-use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Stats};
-use spur_core::denial::Denial;
-use spur_core::id::JobId;
+use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Stats};
 use std::sync::Arc;
 
 impl Service {
@@ -16,24 +14,6 @@ impl Service {
             host: self.host.clone(),
             started: self.started,
         }
-    }
-
-    /// Refusals of a job of one's own; or of all of one's jobs, and for an operator of everybody's and of processes outside jobs.
-    pub(super) fn denials(
-        &self,
-        view: &View,
-        caller: &Caller,
-        job: Option<JobId>,
-        limit: u32,
-    ) -> Result<Reply, Refusal> {
-        let limit = limit as usize;
-        if let Some(job) = job {
-            return Ok(Reply::Denials(
-                self.denials.of_job(owned(view, caller, job)?, limit),
-            ));
-        }
-        let visible = |denial: &Denial| caller.operator || owned(view, caller, denial.job).is_ok();
-        Ok(Reply::Denials(self.denials.newest(limit, visible)))
     }
 }
 

@@ -27,7 +27,7 @@ const SCHEMA: &str = "
 
 /// Makes the database's file, if it is not there, and closes it and its log to everybody else: they hold users' scripts and
 /// environments, and a reader could hold a lock on them. `SQLite` gives the log the mode of the file.
-fn private(path: &Path) -> std::io::Result<()> {
+pub(crate) fn private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
@@ -317,6 +317,6 @@ fn entry<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<(u64, u64, &'a [u8]
 }
 
 /// `SQLite`'s integers are signed; sequence numbers and milliseconds stay far below the border.
-fn signed(value: u64) -> i64 {
+pub(crate) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -2,10 +2,9 @@
 
 use crate::agent::{Agent, hello};
 use crate::process::{Controller, script, spec, step};
-use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::agent::order::{Report, ToAgent};
 use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
-use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
-use spur_core::id::{JobId, NodeName, StepKind, Uid};
+use spur_core::id::{JobId, StepKind, Uid};
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState, Reason};
 use spur_core::time::Millis;
@@ -313,81 +312,6 @@ async fn signals_reach_the_agents_and_nothing_is_logged_for_them() {
     };
     assert_eq!(agent.order().await, expected);
     assert_eq!(client.job(job).await.state, JobState::Running);
-}
-
-#[tokio::test]
-async fn refusals_by_the_fence_are_told_with_exact_totals() {
-    let controller = Controller::start();
-    let (mut agent, _) = Agent::connect(&controller, "n1").await;
-    let client = controller.client().await;
-    let job = client.submit(spec(JobKind::Batch, 1)).await.unwrap();
-    agent.assigned().await;
-    let denial = |at| Denial {
-        at: Millis(at),
-        node: NodeName::new("somebody-else").unwrap(),
-        job,
-        pid: 42,
-        uid: Uid(0),
-        command: "cat".into(),
-        major: 120,
-        minor: 3,
-        device: "/dev/gpu3".into(),
-        op: DeviceOp::Read,
-        seq: 0,
-        reason: DenialReason::NotGranted,
-        target_pid: None,
-        object: String::new(),
-        noted: false,
-        label: None,
-    };
-    for n in 1..=50u64 {
-        let counts = vec![(
-            job,
-            DenialCount {
-                total: n * 20_000,
-                suppressed: n * 19_900,
-            },
-        )];
-        agent
-            .say(FromAgent::Denials {
-                counts,
-                events: (0..100).map(denial).collect(),
-                rows: Vec::new(),
-            })
-            .await;
-    }
-    let view = client
-        .job_until(job, "all refusals", |view| view.denials.total == 1_000_000)
-        .await;
-    assert_eq!(view.denials.suppressed, 995_000);
-    let Reply::Denials(denials) = client
-        .ask(&Request::Denials {
-            job: Some(job),
-            limit: 3,
-            after: 0,
-            alarms: false,
-            wait: false,
-        })
-        .await
-        .unwrap()
-    else {
-        panic!("no refusals")
-    };
-    assert_eq!(
-        denials.iter().map(|d| d.at.0).collect::<Vec<_>>(),
-        [97, 98, 99]
-    );
-    assert_eq!(
-        (denials[0].node.as_str(), denials[0].device.as_str()),
-        ("n1", "/dev/gpu3")
-    );
-    let Reply::Stats(stats) = client.ask(&Request::Stats).await.unwrap() else {
-        panic!("no stats")
-    };
-    assert!(
-        stats.log_entries < 30,
-        "a flood is a few entries: {stats:?}"
-    );
 }
 
 #[tokio::test]

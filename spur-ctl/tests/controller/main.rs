@@ -16,6 +16,8 @@ mod load;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod waits;

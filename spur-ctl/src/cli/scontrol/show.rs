@@ -12,7 +12,6 @@ use spur_core::api::{JobFilter, JobView, NodeView, RefusalKind, Reply, Request};
 use spur_core::denial::Denial;
 use spur_core::id::{JobId, Uid};
 use spur_core::slurm::{codes, hostlist};
-use std::io::Write as _;
 use std::sync::Arc;
 
 /// The most refusals that `-d` shows for a job.
@@ -262,11 +261,8 @@ pub fn write_script(rest: &[String]) -> Result<u8, Failure> {
         .cloned()
         .unwrap_or_else(|| format!("slurm-{id}.sh"));
     if path == "-" {
-        let mut out = std::io::stdout().lock();
-        return out
-            .write_all(&script)
-            .map(|()| 0)
-            .map_err(|why| Failure::plain(why, 1));
+        output::write(&script);
+        return Ok(0);
     }
     let failed = |why| Failure::plain(format!("failed to open file `{path}`: {why}"), 1);
     std::fs::write(&path, script).map_err(failed)?;

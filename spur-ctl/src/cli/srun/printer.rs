@@ -1,6 +1,7 @@
 //! The thread that writes the tasks' output, so that a slow reader of srun stops the tasks but not srun's handling of
 //! signals.
 
+use super::super::output;
 use super::files::Sink;
 use std::fs::File;
 use std::io::Write;
@@ -63,17 +64,11 @@ impl Printer {
 fn write_all(mut pieces: mpsc::Receiver<Piece>, mut out: Option<File>, mut err: Option<File>) {
     while let Some(piece) = pieces.blocking_recv() {
         let file = if piece.stderr { &mut err } else { &mut out };
-        // A reader that went away must not end the tasks: what it would have got is dropped.
+        // A reader that went away, or a full disk, must not end the tasks: what it would have got is dropped.
         match (file, piece.stderr) {
-            (Some(file), _) => file.write_all(&piece.data).ok(),
-            (None, true) => std::io::stderr().write_all(&piece.data).ok(),
-            (None, false) => {
-                let mut stdout = std::io::stdout().lock();
-                stdout
-                    .write_all(&piece.data)
-                    .and_then(|()| stdout.flush())
-                    .ok()
-            }
-        };
+            (Some(file), _) => output::note("the output file", file.write_all(&piece.data)),
+            (None, true) => drop(std::io::stderr().write_all(&piece.data)),
+            (None, false) => output::write(&piece.data),
+        }
     }
 }
