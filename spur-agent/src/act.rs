@@ -4,10 +4,11 @@ use crate::audit::report::Extra;
 use crate::cgroup::limits::Limits;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::compose::{self, Place, Source};
+use crate::fence::holders;
 use crate::fence::node::{Holder, chain};
+use crate::fence::revoke::HoldOn;
 use crate::launch::{self, LaunchError, Supervisor, step_dir, steps_dir};
 use crate::node::Node;
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use spur_core::agent::order::{JobOrder, StepOrder};
 use spur_core::denial::DenialCount;
 use spur_core::id::{JobId, StepId, StepKind};
@@ -55,7 +56,7 @@ pub fn prepare(
     })?;
     if !node.accepts(state) {
         return Err(Failure {
-            why: "this node's fence is not proven, and its configuration requires one".into(),
+            why: "this node does not have the fence that its configuration requires".into(),
             node_fault: true,
         });
     }
@@ -73,7 +74,7 @@ pub fn prepare(
     for missing in limits.apply(&cgroup) {
         tracing::debug!(job = %order.job, limit = missing.limit, why = missing.why, "limit not enforced");
     }
-    match (&node.fence, node.canary_for(state)) {
+    match (node.fence(), node.canary_for(state)) {
         (Some(fence), Some(_)) => {
             let holder = holder(order, None, here.share.gpus.clone());
             fence
@@ -93,7 +94,7 @@ fn undo(node: &Node, job: JobId, cgroup: Cgroup) {
     if let Err(error) = cgroup.remove() {
         tracing::warn!(%job, %error, "cannot remove the cgroup of a failed set-up");
     }
-    if let Some(Err(error)) = node.fence.as_ref().map(|fence| fence.detach(job)) {
+    if let Some(Err(error)) = node.fence().map(|fence| fence.detach(job)) {
         tracing::warn!(%job, error = chain(&error), "cannot unpin the fence of a failed set-up");
     }
 }
@@ -130,7 +131,7 @@ pub fn start(
     })?;
     let cgroup = job.step(step.step).map_err(|e| Failure::node(&e))?;
     let canary = node.canary_for(state);
-    if let (true, Some(fence), Some(_)) = (is_narrow(order, step), &node.fence, &canary) {
+    if let (true, Some(fence), Some(_)) = (is_narrow(order, step), node.fence(), &canary) {
         let narrow = step.share.gpus.iter().filter(|gpu| {
             order
                 .here()
@@ -193,40 +194,22 @@ pub fn end(node: &Node, job: JobId, gpus: &IdSet) -> Result<Left, CgroupError> {
         }
     }
     let nodes = node
-        .fence
-        .as_ref()
+        .fence()
         .map(|fence| fence.real_nodes(gpus))
         .unwrap_or_default();
-    let holders = holders(&nodes);
-    if holders.is_empty() {
+    if nodes.is_empty() {
         return Ok(Left::Nothing);
     }
+    let found = holders::find(holders::everybody(), &|major, minor| {
+        nodes.contains(&(major, minor))
+    });
+    if found.is_empty() {
+        return Ok(Left::Nothing);
+    }
+    let holders: BTreeSet<u32> = found.iter().map(|holder| holder.pid).collect();
     Ok(Left::Something(format!(
         "processes {holders:?} outside job {job} hold its devices open"
     )))
-}
-
-/// Processes that have one of these device nodes open. Ours are left out: the agent opens none.
-fn holders(nodes: &BTreeSet<(u32, u32)>) -> Vec<u32> {
-    if nodes.is_empty() {
-        return Vec::new();
-    }
-    let pids = std::fs::read_dir("/proc").into_iter().flatten();
-    let pids = pids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| holds(*pid, nodes)).collect()
-}
-
-fn holds(pid: u32, nodes: &BTreeSet<(u32, u32)>) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten();
-    open.filter_map(Result::ok).any(|entry| {
-        // Sockets and pipes are passed over by the link's text; of files, what is known is asked, so that no file server is waited for.
-        let file = std::fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute());
-        let flags = AtFlags::STATX_DONT_SYNC;
-        file && statx(CWD, entry.path(), flags, StatxFlags::BASIC_STATS)
-            .is_ok_and(|stat| nodes.contains(&(stat.stx_rdev_major, stat.stx_rdev_minor)))
-    })
 }
 
 /// Removes all that is left of an ended job: cgroup, fence, step folders. Gives its refusals. The cgroup goes first, so that it is
@@ -237,10 +220,14 @@ pub fn clean(
     fence: Option<&JobFence>,
 ) -> Result<spur_ebpf::Counters, Failure> {
     let counters = fence.map(crate::fence::node::counters).unwrap_or_default();
+    if let Some(fence) = node.fence() {
+        // What goes with its cgroup was not taken off.
+        fence.stop_watching(job);
+    }
     if let Some(cgroup) = node.root.job(job).map_err(|e| Failure::node(&e))? {
         cgroup.remove().map_err(|e| Failure::node(&e))?;
     }
-    if let Some(fence) = &node.fence {
+    if let Some(fence) = node.fence() {
         fence.detach(job).map_err(|e| Failure::node(&e))?;
     }
     for dir in step_dirs(node, job) {
@@ -274,4 +261,51 @@ pub fn denials(counters: spur_ebpf::Counters, canaries: u64, extra: Extra) -> De
         total,
         suppressed: (counters.suppressed + counters.lost + extra.cut).min(total),
     }
+}
+
+/// After GPUs were taken from a job: ends it if one of its processes could go on with them, and says why. `nodes` are the numbers
+/// that the GPUs had.
+pub fn cut_off(
+    node: &Node,
+    job: JobId,
+    nodes: &BTreeSet<(u32, u32)>,
+    hold_on: HoldOn,
+) -> Result<Option<String>, CgroupError> {
+    let Some(cgroup) = node.root.job(job)? else {
+        return Ok(None);
+    };
+    let wanted = hold_on.numbers(nodes);
+    let pids = cgroup.procs()?;
+    let pids = pids.into_iter().filter_map(|pid| u32::try_from(pid).ok());
+    let found = holders::find(pids, &|major, minor| wanted.contains(&(major, minor)));
+    let why = found.iter().find_map(|holder| hold_on.verdict(holder));
+    if why.is_some() {
+        cgroup.kill()?;
+    }
+    Ok(why)
+}
+
+/// Why a job could not be narrowed.
+#[derive(Debug, thiserror::Error)]
+pub enum NarrowError {
+    /// Its policy cannot be written.
+    #[error(transparent)]
+    Fence(#[from] crate::fence::node::FenceError),
+    /// Its processes cannot be looked at or killed.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+/// Leaves a running job only these of its GPUs: first its policy, then whatever could go on with the others. Says why the job had to
+/// be ended, if so.
+pub fn narrow(node: &Node, job: JobId, gpus: &IdSet) -> Result<Option<String>, NarrowError> {
+    let Some(fence) = node.fence() else {
+        return Ok(None);
+    };
+    let taken = fence.narrow(job, gpus)?;
+    if taken.is_empty() {
+        return Ok(None);
+    }
+    let (nodes, hold_on) = (fence.own_nodes(&taken), fence.hold_on(taken.iter()));
+    Ok(cut_off(node, job, &nodes, hold_on)?)
 }

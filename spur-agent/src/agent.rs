@@ -1,6 +1,7 @@
 //! The agent's one loop. It owns what is wanted and what is there, asks the core what to do, hands that to [`crate::act`] on
 //! threads of their own, and writes down what came of it. It decides nothing itself.
 
+mod fences;
 mod jobs;
 mod observe;
 mod refusals;
@@ -10,9 +11,11 @@ mod steps;
 use crate::act::{Failure, Left};
 use crate::audit;
 use crate::clients::Visitor;
+use crate::fence::node::Lost;
 use crate::journal::{self, Journal};
 use crate::launch::Supervisor;
 use crate::node::{Condition, Node};
+use crate::watchdog::Repaired;
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::agent::reconcile::{Action, Desired, Observed, reconcile};
 use spur_core::id::{Generation, JobId, StepKind};
@@ -96,8 +99,16 @@ pub enum Input {
     CleanDue(JobId),
     /// The fence was proven again.
     Proven(Condition),
+    /// A fence was taken off, in words; it is being put back.
+    FenceLost(String),
+    /// What came of that.
+    FenceBack(Box<Repaired>),
     /// Devices came or went.
     DevicesChanged,
+    /// These GPUs cannot be granted any more.
+    DevicesLost(Lost),
+    /// A GPU was taken from a job: why the job had to be ended, or nothing.
+    CutOff(JobId, Result<Option<String>, String>),
     /// Time for a sign of life, and to try again what failed.
     Beat,
     /// Stop, leaving jobs as they are.
@@ -137,6 +148,18 @@ pub struct Agent {
     refusals: audit::Buffer,
     /// Refusals that the jobs' own fences do not count, and lines that were cut.
     extra: BTreeMap<JobId, audit::report::Extra>,
+    /// The fence is being proven.
+    proving: bool,
+    /// It was lost and is being put back: nothing is started meanwhile.
+    repairing: bool,
+    /// The audit ring is read.
+    audited: bool,
+    /// The last loss and what came of it.
+    last_loss: Option<String>,
+    /// Jobs that were ended because a GPU was taken from them, with the reason.
+    cut_off: BTreeMap<JobId, String>,
+    /// GPUs that came after the start.
+    appeared: Vec<String>,
     inputs: mpsc::Sender<Input>,
 }
 
@@ -179,9 +202,16 @@ impl Agent {
             unwritten: VecDeque::new(),
             refusals,
             extra: BTreeMap::new(),
+            proving: false,
+            repairing: false,
+            audited: false,
+            last_loss: None,
+            cut_off: BTreeMap::new(),
+            appeared: Vec::new(),
             inputs,
         };
         agent.observe()?;
+        agent.read_refusals();
         Ok(agent)
     }
 
@@ -235,8 +265,12 @@ impl Agent {
                 outcome,
             } => self.job_cleaned(job, generation, outcome),
             Input::Refusals => self.send_refusals(),
-            Input::Proven(condition) => self.set_condition(condition),
+            Input::Proven(condition) => self.proven(condition),
+            Input::FenceLost(what) => self.fence_lost(what),
+            Input::FenceBack(repaired) => self.fence_back(*repaired),
             Input::DevicesChanged => self.devices_changed(),
+            Input::DevicesLost(lost) => self.devices_lost(&lost),
+            Input::CutOff(job, outcome) => self.was_cut_off(job, outcome),
             Input::Beat => self.beat(),
             Input::Stop => {}
         }
@@ -266,6 +300,8 @@ impl Agent {
     fn act(&mut self) {
         for action in reconcile(&self.desired, &self.observed) {
             match action {
+                // Until a lost fence is back, nothing is begun; it is asked for again then.
+                Action::Prepare(_) | Action::Launch(_) | Action::Expect(_) if self.repairing => {}
                 Action::Prepare(order) if !self.busy.contains(&order.job) => self.prepare(order),
                 Action::Launch(order) if !self.busy.contains(&order.job) => self.launch(&order),
                 Action::Expect(order) if !self.busy.contains(&order.job) => self.expect(&order),

@@ -32,6 +32,17 @@ pub enum Require {
     None,
 }
 
+impl Require {
+    /// As it is written in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Guard => "guard",
+            Self::Fence => "fence",
+            Self::None => "none",
+        }
+    }
+}
+
 /// The file as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +71,8 @@ struct Raw {
     kill_wait: u64,
     #[serde(default)]
     fence_infiniband: bool,
+    #[serde(default)]
+    deny_signals: bool,
     fence_object: Option<PathBuf>,
     declare: Option<Declare>,
 }
@@ -127,6 +140,8 @@ pub struct Config {
     pub kill_wait: u64,
     /// Fence InfiniBand devices as well.
     pub fence_infiniband: bool,
+    /// Let the guard refuse signals to other jobs, not only note them.
+    pub deny_signals: bool,
     /// For tests: another BPF object instead of the built-in fence, to see that a broken one is noticed.
     pub fence_object: Option<PathBuf>,
     /// Declared inventory.

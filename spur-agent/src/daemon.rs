@@ -6,9 +6,10 @@ use spur_agent::audit;
 use spur_agent::clients;
 use spur_agent::config::Config;
 use spur_agent::discover::nvml;
-use spur_agent::fence::node::chain;
 use spur_agent::link;
 use spur_agent::node::{self, Node};
+use spur_agent::watchdog;
+use spur_core::node::FenceState;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -37,23 +38,14 @@ async fn serve(config: Config, token: Vec<u8>) -> anyhow::Result<()> {
     say(&node, &condition);
     let node = Arc::new(node);
     let (inputs, queue) = mpsc::channel(INPUTS_MAX);
-    let refusals = audit::Buffer::default();
     let agent = Agent::adopt(
         Arc::clone(&node),
         condition,
         token.clone(),
-        refusals.clone(),
+        audit::Buffer::default(),
         inputs.clone(),
     )?;
-    if let Some(fence) = &node.fence {
-        match fence.audit() {
-            Ok(ring) => audit::watch(ring, &refusals, inputs.clone())
-                .context("starting the audit's thread")?,
-            Err(error) => {
-                tracing::error!(error = chain(&error), "refusals are counted but not shown")
-            }
-        }
-    }
+    watchdog::watch(Arc::clone(&node), inputs.clone()).context("starting the watchdog")?;
     let listener = clients::listen(&node)
         .with_context(|| format!("opening the socket {}", node.config.socket.display()))?;
     let token = Arc::new(token);
@@ -65,7 +57,7 @@ async fn serve(config: Config, token: Vec<u8>) -> anyhow::Result<()> {
     ));
     tokio::spawn(link::keep(node.config.controller.clone(), inputs.clone()));
     stop_on_signal(inputs.clone())?;
-    if let Err(error) = spur_agent::uevents::watch(inputs) {
+    if let Err(error) = spur_agent::uevents::watch(Arc::clone(&node), inputs) {
         tracing::warn!(%error, "devices that come and go are noticed at the next grant only");
     }
     agent.run(queue).await;
@@ -85,7 +77,11 @@ fn say(node: &Node, condition: &node::Condition) {
         "this node"
     );
     if !condition.note.is_empty() {
-        tracing::error!(why = condition.note, "the fence is not what it could be");
+        if node.accepts(condition.state) && condition.state != FenceState::Unfenced {
+            tracing::warn!(why = condition.note, "the fence is not what it could be");
+        } else {
+            tracing::error!(why = condition.note, "the fence is not what it could be");
+        }
     }
     let limits = node.unenforced();
     if !limits.is_empty() {

@@ -2,11 +2,14 @@
 //! away again what it set up.
 
 use spur_agent::cgroup::{Root, limits};
-use spur_agent::config::{Config, Require};
+use spur_agent::config::Config;
 use spur_agent::discover::{self, tree::Tree};
 use spur_agent::fence::classes::Fenced;
+use spur_agent::fence::guarding::GuardReport;
 use spur_agent::fence::node::{NodeFence, chain, pins_of};
 use spur_agent::fence::{canary, node, probe, resolve};
+use spur_agent::node::{Condition, accepts, judge};
+use spur_core::node::FenceState;
 use spur_core::resources::{Gpu, GpuVendor};
 use std::process::ExitCode;
 
@@ -55,17 +58,28 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if fresh {
         crate::leftovers::clean(config)?;
     }
-    match (&proven, config.require) {
-        (Ok(()), Require::Guard) => println!(
-            "verdict       NO JOBS: require = \"guard\", and this version has no LSM guard"
-        ),
-        (Ok(()), Require::Fence | Require::None) => println!("verdict       jobs are fenced"),
-        (Err(why), Require::None) => {
-            println!("verdict       jobs run UNFENCED, as require = \"none\" allows: {why}")
-        }
-        (Err(why), Require::Fence | Require::Guard) => println!("verdict       NO JOBS: {why}"),
+    let Condition { state, note } = judge(config.require, proven);
+    let fence = match state {
+        FenceState::Unfenced => "unfenced",
+        FenceState::Fenced => "fenced",
+        FenceState::Guarded => "guarded",
+    };
+    let good = accepts(config.require, state);
+    let jobs = match (good, state) {
+        (false, _) => "NO JOBS",
+        (true, FenceState::Unfenced) => "jobs are NOT FENCED",
+        (true, FenceState::Fenced) => "jobs are fenced",
+        (true, FenceState::Guarded) => "jobs are fenced and guarded",
+    };
+    println!(
+        "require       \"{}\"; this node is {fence}",
+        config.require.word()
+    );
+    if note.is_empty() {
+        println!("verdict       {jobs}");
+    } else {
+        println!("verdict       {jobs}: {note}");
     }
-    let good = proven.is_ok() && config.require != Require::Guard;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
@@ -98,30 +112,35 @@ fn describe(gpu: &Gpu, files: &[spur_core::resources::DeviceFile]) -> String {
     )
 }
 
-/// Opens the fence, looks at every pinned link through other code, and lets a child of ours try the canary.
+/// Opens the fence, looks at every pinned link through other code, lets a child of ours try the canary, and tries the guard.
 fn prove(
     config: &Config,
     machine: &discover::Machine,
     tree: &Tree,
     root: &Root,
-) -> Result<(), String> {
+) -> Result<GuardReport, String> {
     let fence = node::open(config, machine).map_err(|e| chain(&e))?;
     println!(
         "program       id {} pinned below {}",
         fence.program_id(),
         pins_of(config).display()
     );
-    let mut all_well = links(&fence, root);
+    let all_well = links(&fence, root);
     let canary = canary::make(tree, &config.state_dir).map_err(|e| chain(&e))?;
     println!(
         "canary        {} reaches the device table outside the fence",
         canary.display()
     );
-    match probe::run(root, &fence, &canary) {
-        Ok(()) => println!("canary        refused inside the fence"),
-        Err(error) => all_well = Err(chain(&error)),
+    let proof = probe::run(root, &fence, &canary);
+    if proof.is_ok() {
+        println!("canary        refused inside the fence");
     }
-    all_well
+    let guard = fence.raise_guard();
+    for (hook, what) in &guard.programs {
+        println!("guard         {hook}: {what}");
+    }
+    proof.map_err(|error| chain(&error)).and(all_well)?;
+    Ok(guard)
 }
 
 /// Every job's fence, read back by aya.

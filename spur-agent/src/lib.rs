@@ -19,3 +19,4 @@ pub mod sys;
 #[cfg(test)]
 mod testing;
 pub mod uevents;
+pub mod watchdog;

@@ -3,13 +3,15 @@
 use crate::cgroup::{Root, limits};
 use crate::config::{Config, Require};
 use crate::discover::{self, Machine, tree::Tree};
+use crate::fence::guarding::GuardReport;
 use crate::fence::node::{NodeFence, chain};
 use crate::fence::{canary, node, probe, standin};
 use crate::launch::Launcher;
 use spur_core::node::FenceState;
 use spur_core::time::Millis;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// This node.
@@ -21,10 +23,12 @@ pub struct Node {
     pub machine: Machine,
     /// The agent's part of the cgroup tree.
     pub root: Root,
-    /// The fence, if it could be opened.
-    pub fence: Option<NodeFence>,
-    /// The canary, if there is a fence.
-    pub canary: Option<PathBuf>,
+    /// The fence, once it could be opened.
+    fence: OnceLock<NodeFence>,
+    /// The canary, once there is a fence and the canary could be made.
+    canary: OnceLock<PathBuf>,
+    /// One proof at a time: they share a cgroup.
+    proving: Mutex<()>,
     /// How supervisors are started.
     pub launcher: Launcher,
     /// Boot id of the machine.
@@ -76,7 +80,6 @@ impl Node {
         let root = Root::open(&folder)?;
         standin::make_all(config.declare.gpus.as_deref().unwrap_or_default())?;
         let machine = discover::discover(&config);
-        let (fence, canary, condition) = raise(&config, &machine, &root);
         let tree = Tree::new(&config.root);
         let node = Self {
             boot_id: tree
@@ -88,35 +91,64 @@ impl Node {
             config,
             machine,
             root,
-            fence,
-            canary,
+            fence: OnceLock::new(),
+            canary: OnceLock::new(),
+            proving: Mutex::new(()),
         };
+        let condition = node.prove();
         Ok((node, condition))
+    }
+
+    /// The fence, if it could be opened.
+    pub fn fence(&self) -> Option<&NodeFence> {
+        self.fence.get()
     }
 
     /// Whether jobs may be started under this condition.
     pub fn accepts(&self, state: FenceState) -> bool {
-        match self.config.require {
-            Require::Guard => state == FenceState::Guarded,
-            Require::Fence => state != FenceState::Unfenced,
-            Require::None => true,
-        }
+        accepts(self.config.require, state)
     }
 
     /// The canary that a step must be refused; `None` where jobs run without a fence because the operator wants it so.
     pub fn canary_for(&self, state: FenceState) -> Option<PathBuf> {
         let waived = self.config.require == Require::None && state == FenceState::Unfenced;
-        if waived { None } else { self.canary.clone() }
+        if waived {
+            None
+        } else {
+            self.canary.get().cloned()
+        }
     }
 
-    /// Proves the fence once more.
+    /// Opens the fence and the guard as far as that was not possible before, and proves the fence.
     pub fn prove(&self) -> Condition {
-        match (&self.fence, &self.canary) {
-            (Some(fence), Some(canary)) => {
-                judge(&self.config, probe::run(&self.root, fence, canary))
-            }
-            (_, _) => unfenced("no fence could be opened when spurd started".into()),
+        let _turn = self.proving.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.raise() {
+            Ok((fence, canary)) => match probe::run(&self.root, fence, canary) {
+                Ok(()) => judge(self.config.require, Ok(fence.raise_guard())),
+                Err(error) => judge(self.config.require, Err(chain(&error))),
+            },
+            Err(why) => judge(self.config.require, Err(why)),
         }
+    }
+
+    fn raise(&self) -> Result<(&NodeFence, &Path), String> {
+        let fence = match self.fence.get() {
+            Some(fence) => fence,
+            None => {
+                let fence = node::open(&self.config, &self.machine)
+                    .map_err(|error| format!("no fence: {}", chain(&error)))?;
+                self.fence.get_or_init(|| fence)
+            }
+        };
+        let canary = match self.canary.get() {
+            Some(canary) => canary,
+            None => {
+                let canary = canary::make(&Tree::new(&self.config.root), &self.config.state_dir)
+                    .map_err(|error| format!("the fence cannot be proven: {}", chain(&error)))?;
+                self.canary.get_or_init(|| canary)
+            }
+        };
+        Ok((fence, canary))
     }
 
     /// Limits that this host cannot enforce, in one sentence; empty if it can enforce all.
@@ -135,45 +167,38 @@ impl Node {
     }
 }
 
-/// Opens the fence and proves it.
-fn raise(
-    config: &Config,
-    machine: &Machine,
-    root: &Root,
-) -> (Option<NodeFence>, Option<PathBuf>, Condition) {
-    let fence = match node::open(config, machine) {
-        Ok(fence) => fence,
-        Err(error) => return (None, None, unfenced(format!("no fence: {}", chain(&error)))),
+/// Whether what a node has is at least what its configuration requires.
+pub fn accepts(require: Require, state: FenceState) -> bool {
+    match require {
+        Require::Guard => state == FenceState::Guarded,
+        Require::Fence => state != FenceState::Unfenced,
+        Require::None => true,
+    }
+}
+
+/// From the fence's proof, and what came of the guard, to the node's condition in words.
+pub fn judge(require: Require, proof: Result<GuardReport, String>) -> Condition {
+    let state = match &proof {
+        Ok(guard) if guard.complete => FenceState::Guarded,
+        Ok(_) => FenceState::Fenced,
+        Err(_) => FenceState::Unfenced,
     };
-    let canary = match canary::make(&Tree::new(&config.root), &config.state_dir) {
-        Ok(canary) => canary,
-        Err(error) => {
-            return (
-                Some(fence),
-                None,
-                unfenced(format!("the fence cannot be proven: {}", chain(&error))),
-            );
+    let why = match proof {
+        Ok(guard) if guard.complete => String::new(),
+        Ok(guard) => format!("no guard: {}", guard.summary),
+        Err(why) => why,
+    };
+    let note = match (accepts(require, state), require, state) {
+        (true, Require::None, FenceState::Unfenced) => {
+            format!("JOBS RUN UNFENCED, as require = \"none\" allows: {why}")
         }
-    };
-    let condition = judge(config, probe::run(root, &fence, &canary));
-    (Some(fence), Some(canary), condition)
-}
-
-fn judge(config: &Config, proof: Result<(), probe::ProbeError>) -> Condition {
-    match proof {
-        Ok(()) if config.require == Require::Guard => unfenced(
-            "require = \"guard\", but this version has no LSM guard: set require = \"fence\" to accept the fence alone".into(),
+        (true, _, _) => why,
+        (false, Require::Guard, FenceState::Fenced) => format!(
+            "no jobs, since require = \"guard\" (set \"fence\" to accept the fence alone): {why}"
         ),
-        Ok(()) => Condition { state: FenceState::Fenced, note: String::new() },
-        Err(error) => unfenced(chain(&error)),
-    }
-}
-
-fn unfenced(note: String) -> Condition {
-    Condition {
-        state: FenceState::Unfenced,
-        note,
-    }
+        (false, _, _) => why,
+    };
+    Condition { state, note }
 }
 
 /// Makes the state folder: closed to others but passable, since users reach their script through it.
@@ -234,4 +259,76 @@ fn boot_time(tree: &Tree) -> Millis {
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<u64>().ok());
     Millis(secs.unwrap_or(0) * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_says_what_it_has_and_whether_that_is_enough() {
+        let guard = |complete| {
+            Ok(GuardReport {
+                complete,
+                summary: "bpf: refused".into(),
+                programs: Vec::new(),
+            })
+        };
+        let open = || Err("the canary was not refused".to_owned());
+        for (require, proof, state, takes, note) in [
+            (Require::Guard, guard(true), FenceState::Guarded, true, ""),
+            (Require::Fence, guard(true), FenceState::Guarded, true, ""),
+            (Require::None, guard(true), FenceState::Guarded, true, ""),
+            (
+                Require::Guard,
+                guard(false),
+                FenceState::Fenced,
+                false,
+                "no jobs, since require = \"guard\" (set \"fence\" to accept the fence alone): no guard: bpf: refused",
+            ),
+            (
+                Require::Fence,
+                guard(false),
+                FenceState::Fenced,
+                true,
+                "no guard: bpf: refused",
+            ),
+            (
+                Require::None,
+                guard(false),
+                FenceState::Fenced,
+                true,
+                "no guard: bpf: refused",
+            ),
+            (
+                Require::Guard,
+                open(),
+                FenceState::Unfenced,
+                false,
+                "the canary was not refused",
+            ),
+            (
+                Require::Fence,
+                open(),
+                FenceState::Unfenced,
+                false,
+                "the canary was not refused",
+            ),
+            (
+                Require::None,
+                open(),
+                FenceState::Unfenced,
+                true,
+                "JOBS RUN UNFENCED, as require = \"none\" allows: the canary was not refused",
+            ),
+        ] {
+            let condition = judge(require, proof);
+            let shown = (
+                condition.state,
+                accepts(require, condition.state),
+                condition.note.as_str(),
+            );
+            assert_eq!(shown, (state, takes, note), "{require:?}");
+        }
+    }
 }

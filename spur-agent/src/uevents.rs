@@ -1,12 +1,18 @@
-//! The kernel's word that devices come or go: the device table is looked up again at once, not only at the next grant.
+//! The kernel's word that devices come or go: what goes is closed at once, and everything is looked up again a moment later, not
+//! only at the next grant.
 
 use crate::agent::Input;
+use crate::discover::{Identity, nvidia};
+use crate::node::Node;
 use crate::sys::uevent;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Subsystems whose events can change the number of a fenced device.
-const SUBSYSTEMS: [&str; 6] = ["pci", "drm", "accel", "kfd", "module", "nvidia"];
+const SUBSYSTEMS: [&str; 9] = [
+    "pci", "drm", "accel", "kfd", "module", "nvidia", "platform", "faux", "drivers",
+];
 
 /// Events that come together are answered once.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -15,50 +21,193 @@ const SETTLE: Duration = Duration::from_millis(20);
 const MESSAGE_BYTES_MAX: usize = 8192;
 
 /// Listens on a thread of its own until the agent stops.
-pub fn watch(inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
+pub fn watch(node: Arc<Node>, inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
     let socket = uevent::socket()?;
-    std::thread::Builder::new().name("uevents".into()).spawn(move || {
+    let body = move || {
         let mut message = [0; MESSAGE_BYTES_MAX];
         loop {
-            // An overrun means that events were lost: look as well.
-            let concerns = match uevent::receive(&socket, &mut message) {
-                Ok(len) => message.get(..len).is_some_and(concerns_us),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => true,
+            let heard = match uevent::receive(&socket, &mut message) {
+                Ok(len) => message.get(..len).and_then(Event::parse),
+                // An overrun means that events were lost: look as well.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Some(Event::default()),
                 Err(error) => {
                     tracing::warn!(%error, "the kernel's device events cannot be read any more");
                     return;
                 }
             };
-            if concerns {
+            if let Some(event) = heard {
+                if !close(&node, &event, &inputs) {
+                    return;
+                }
                 std::thread::sleep(SETTLE);
                 if inputs.blocking_send(Input::DevicesChanged).is_err() {
                     return;
                 }
             }
         }
-    })?;
+    };
+    std::thread::Builder::new()
+        .name("uevents".into())
+        .spawn(body)?;
     Ok(())
 }
 
-/// Whether a message (NUL-separated `KEY=VALUE`) is about a device that could be fenced.
-fn concerns_us(message: &[u8]) -> bool {
-    let subsystem = message
-        .split(|byte| *byte == 0)
-        .find_map(|field| field.strip_prefix(b"SUBSYSTEM="));
-    subsystem.is_some_and(|name| SUBSYSTEMS.iter().any(|known| known.as_bytes() == name))
+/// Closes what goes, before its number can be another's. `false` once the agent stops.
+fn close(node: &Node, event: &Event, inputs: &mpsc::Sender<Input>) -> bool {
+    let Some(fence) = node.fence().filter(|_| event.goes) else {
+        return true;
+    };
+    match fence.close(|identity| event.takes(identity)) {
+        Ok(lost) if lost.is_empty() => true,
+        Ok(lost) => inputs.blocking_send(Input::DevicesLost(lost)).is_ok(),
+        Err(error) => {
+            tracing::error!(
+                error = crate::fence::node::chain(&error),
+                "a device that goes cannot be closed"
+            );
+            true
+        }
+    }
+}
+
+/// What a message says that matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Event {
+    /// A device or a driver goes.
+    goes: bool,
+    /// Where it is below `/sys`.
+    path: String,
+    /// Driver that is unloaded.
+    module: Option<String>,
+}
+
+impl Event {
+    /// Reads a message (`ACTION@PATH`, then NUL-separated `KEY=VALUE`); `None` if it is about nothing that could be fenced.
+    fn parse(message: &[u8]) -> Option<Self> {
+        let field = |key: &str| {
+            let mut fields = message.split(|byte| *byte == 0);
+            let value = fields.find_map(|field| field.strip_prefix(key.as_bytes()))?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        };
+        let subsystem = field("SUBSYSTEM=")?;
+        if !SUBSYSTEMS.contains(&subsystem.as_str()) {
+            return None;
+        }
+        let action = field("ACTION=").unwrap_or_default();
+        let path = field("DEVPATH=").unwrap_or_default();
+        let module =
+            (subsystem == "module").then(|| path.trim_start_matches("/module/").to_owned());
+        // Connectors and card nodes come and go without their GPU.
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let partly = subsystem == "drm" && !last.starts_with("renderD");
+        Some(Self {
+            goes: matches!(action.as_str(), "remove" | "unbind" | "offline") && !partly,
+            path,
+            module,
+        })
+    }
+
+    /// Whether this GPU goes with it.
+    fn takes(&self, identity: &Identity) -> bool {
+        let pci = |pci: &str| !pci.is_empty() && self.path.split('/').any(|part| part == pci);
+        let module = self.module.as_deref();
+        match identity {
+            Identity::Nvidia { pci: address, .. } => {
+                module.is_some_and(|name| name == nvidia::MODULE) || pci(address)
+            }
+            Identity::Amd { pci: address, .. } => module == Some("amdgpu") || pci(address),
+            Identity::Drm { device } => {
+                let path = format!("/sys{}", self.path);
+                let inside = |outer: &str, inner: &str| {
+                    inner
+                        .strip_prefix(outer)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                // The device itself, one above it, or its render node.
+                inside(&path, device) || inside(device, &path)
+            }
+            Identity::Declared { .. } => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn event(action: &str, path: &str, subsystem: &str) -> Option<Event> {
+        let text = format!(
+            "{action}@{path}\0ACTION={action}\0DEVPATH={path}\0SUBSYSTEM={subsystem}\0SEQNUM=7\0"
+        );
+        Event::parse(text.as_bytes())
+    }
+
     #[test]
     fn only_devices_that_could_be_fenced_count() {
-        assert!(concerns_us(
-            b"add@/devices/x\0ACTION=add\0SUBSYSTEM=drm\0MAJOR=226\0"
-        ));
-        assert!(!concerns_us(b"add@/devices/x\0ACTION=add\0SUBSYSTEM=net\0"));
-        assert!(!concerns_us(b"SUBSYSTEM"));
-        assert!(!concerns_us(b""));
+        assert!(event("add", "/devices/x", "drm").is_some_and(|event| !event.goes));
+        assert_eq!(event("add", "/devices/x", "net"), None);
+        assert_eq!(Event::parse(b"SUBSYSTEM"), None);
+        assert_eq!(Event::parse(b""), None);
+    }
+
+    #[test]
+    fn what_goes_takes_its_own_gpus_and_no_other() {
+        let nvidia = |pci: &str| Identity::Nvidia {
+            uuid: "GPU-aa".into(),
+            pci: pci.into(),
+        };
+        let drm = |device: &str| Identity::Drm {
+            device: device.into(),
+        };
+        let gpu = "/devices/pci0000:00/0000:00:01.0/0000:19:00.0";
+        for (action, path, subsystem, identity, takes) in [
+            ("remove", gpu, "pci", nvidia("0000:19:00.0"), true),
+            ("unbind", gpu, "pci", nvidia("0000:19:00.0"), true),
+            ("unbind", gpu, "pci", nvidia("0000:2a:00.0"), false),
+            (
+                "remove",
+                "/module/nvidia",
+                "module",
+                nvidia("0000:19:00.0"),
+                true,
+            ),
+            (
+                "remove",
+                "/module/nvidia_uvm",
+                "module",
+                nvidia("0000:19:00.0"),
+                false,
+            ),
+            (
+                "remove",
+                "/devices/faux/vgem/drm/renderD128",
+                "drm",
+                drm("/sys/devices/faux/vgem"),
+                true,
+            ),
+            (
+                "remove",
+                "/devices/faux/vgem",
+                "faux",
+                drm("/sys/devices/faux/vgem"),
+                true,
+            ),
+            (
+                "remove",
+                "/devices/faux/vgem2",
+                "faux",
+                drm("/sys/devices/faux/vgem"),
+                false,
+            ),
+        ] {
+            let event = event(action, path, subsystem).unwrap();
+            assert_eq!(
+                event.goes && event.takes(&identity),
+                takes,
+                "{action} {path}"
+            );
+        }
+        let connector = format!("{gpu}/drm/card0/card0-DP-1");
+        assert!(!event("remove", &connector, "drm").unwrap().goes);
     }
 }

@@ -271,7 +271,8 @@ impl Agent {
         self.fences.remove(&job);
         self.extra.remove(&job);
         self.refusals.forget(job);
-        if self.stuck.remove(&job).is_some() {
+        let told = self.stuck.remove(&job).is_some() | self.cut_off.remove(&job).is_some();
+        if told {
             self.send_condition();
         }
         let waiting: Vec<_> = self

@@ -2,17 +2,15 @@
 
 use super::{Agent, AgentError};
 use crate::act;
-use crate::cgroup::{Cgroup, CgroupError};
+use crate::cgroup::CgroupError;
 use crate::fence::node::chain;
 use crate::journal::{self, Phase};
 use crate::launch::{self, Supervisor, exit_record, steps_dir};
-use spur_core::agent::order::JobOrder;
 use spur_core::agent::reconcile::{JobPhase, StepPhase};
 use spur_core::id::{JobId, StepKind};
 use spur_core::resources::IdSet;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 impl Agent {
     /// Takes over everything that is still here, and removes what belongs to nobody.
@@ -75,52 +73,6 @@ impl Agent {
         }
     }
 
-    /// The fence of a job and of its narrowed steps. It held while no agent lived; if somebody took it away it is put up again, and
-    /// the job ended: what it opened meanwhile nobody knows.
-    fn adopt_fences(&mut self, order: &Arc<JobOrder>, cgroup: &Cgroup, entry: &journal::Job) {
-        let job = order.job;
-        let (Some(fence), Some(_), Some(here)) = (
-            self.node.fence.clone(),
-            self.node.canary_for(self.condition.state),
-            order.here(),
-        ) else {
-            return;
-        };
-        let mut intact = true;
-        match fence.adopt(
-            cgroup.path(),
-            &act::holder(order, None, here.share.gpus.clone()),
-        ) {
-            Ok((own, was_gone)) => {
-                intact &= !was_gone;
-                self.fences.insert(job, own);
-            }
-            Err(error) => {
-                tracing::error!(%job, error = chain(&error), "its fence cannot be taken over");
-                intact = false;
-            }
-        }
-        for step in entry
-            .steps
-            .iter()
-            .filter(|(_, state)| state.narrow && !state.ended)
-            .map(|(step, _)| *step)
-        {
-            let pin = act::holder(order, Some(step), IdSet::new()).pin();
-            let path = cgroup.step_path(step);
-            if path.exists() && fence.verify(&pin, &path).is_err() {
-                tracing::error!(%job, %step, "the narrower fence of this step is gone");
-                intact = false;
-            }
-        }
-        if !intact {
-            tracing::error!(%job, "its fence was taken away while no agent ran: the job is killed");
-            if let Err(error) = cgroup.kill() {
-                tracing::error!(%job, %error, "and cannot be");
-            }
-        }
-    }
-
     fn take_over_step(&mut self, job: JobId, step: StepKind, state: journal::Step) {
         let key = (job, step);
         if state.ended {
@@ -176,9 +128,10 @@ impl Agent {
 
     /// Pins of jobs that are not here.
     fn collect_pins(&self) {
-        let Some(fence) = &self.node.fence else {
+        let Some(fence) = self.node.fence() else {
             return;
         };
+        fence.adopted_all();
         let mut wanted = BTreeSet::new();
         for (job, entry) in self.journal.jobs() {
             wanted.insert(act::holder(&entry.order, None, IdSet::new()).pin());

@@ -35,7 +35,7 @@ impl Agent {
         let none = IdSet::new();
         let shares = self.observed.shares.get(&taken.job);
         let gpus = shares.map_or(&none, |share| &share.gpus);
-        let fence = self.node.fence.as_ref();
+        let fence = self.node.fence();
         let held: BTreeSet<Number> = fence.map(|fence| fence.nodes(gpus)).unwrap_or_default();
         let vendor = |number: Number| fence.and_then(|fence| fence.vendor_of(number.0, number.1));
         let known = Known {

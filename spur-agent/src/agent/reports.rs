@@ -1,14 +1,14 @@
 //! What the controller is told: reports, until it has them; refusals, the fence's condition, signs of life.
 
-use super::{Agent, Input};
+use super::Agent;
 use crate::discover::{memory, tree::Tree};
 use crate::journal::{self, Journal};
-use crate::node::Condition;
 use spur_core::agent::order::{FromAgent, Report};
 use spur_core::event::NodeHello;
-use spur_core::node::FenceState;
-use std::sync::Arc;
 use tokio::sync::mpsc;
+
+/// Sentences in a node's note; the log has all.
+const NOTES_MAX: usize = 12;
 
 impl Agent {
     pub(super) fn link_up(&mut self, link: mpsc::Sender<FromAgent>) {
@@ -47,26 +47,29 @@ impl Agent {
                 .iter()
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
-            fence_suffices: Some(self.node.accepts(self.condition.state)),
+            fence_suffices: Some(self.takes_jobs()),
         }
     }
 
     /// Everything that people should know of this node's condition.
-    fn note(&self) -> String {
-        let fence = (!self.condition.note.is_empty()).then(|| self.condition.note.clone());
+    pub(super) fn note(&self) -> String {
+        let fence = Some(self.condition.note.clone()).filter(|note| !note.is_empty());
         let limits = Some(self.node.unenforced()).filter(|text| !text.is_empty());
         let stuck = self.stuck.values().cloned();
         let gone = self
             .node
-            .fence
-            .as_ref()
+            .fence()
             .map(crate::fence::node::NodeFence::ungrantable)
             .unwrap_or_default();
         fence
             .into_iter()
+            .chain(self.last_loss.clone())
             .chain(limits)
             .chain(stuck)
+            .chain(self.cut_off.values().cloned())
             .chain(gone.into_iter().map(|(_, why)| why))
+            .chain(self.appeared.iter().cloned())
+            .take(NOTES_MAX)
             .collect::<Vec<_>>()
             .join("; ")
     }
@@ -138,6 +141,7 @@ impl Agent {
 
     pub(super) fn beat(&mut self) {
         self.write_reports();
+        self.look_after_fence();
         let tree = Tree::new(std::path::Path::new("/"));
         let load = tree
             .read("proc/loadavg")
@@ -150,44 +154,6 @@ impl Agent {
                 free_mib,
             });
         }
-    }
-
-    pub(super) fn set_condition(&mut self, condition: Condition) {
-        if self.condition != condition {
-            tracing::warn!(state = ?condition.state, note = condition.note, "the fence's condition changed");
-            self.condition = condition;
-            self.send_condition();
-        }
-    }
-
-    pub(super) fn send_condition(&mut self) {
-        let (state, note) = (self.condition.state, self.note());
-        let suffices = Some(self.node.accepts(state));
-        if self.link.is_some() {
-            self.send(FromAgent::Fence {
-                state,
-                note,
-                suffices,
-            });
-        }
-    }
-
-    /// Something went wrong that could be the fence: it is proven again, off the loop.
-    pub(super) fn prove_again(&mut self) {
-        if self.condition.state != FenceState::Unfenced {
-            let node = Arc::clone(&self.node);
-            self.off_loop(move || Input::Proven(node.prove()));
-        }
-    }
-
-    pub(super) fn devices_changed(&mut self) {
-        let Some(fence) = self.node.fence.clone() else {
-            return;
-        };
-        if let Err(error) = fence.refresh() {
-            tracing::error!(%error, "the device table cannot be brought up to date");
-        }
-        self.send_condition();
     }
 }
 

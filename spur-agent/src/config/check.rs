@@ -1,6 +1,6 @@
 //! Whether what is written in `spurd.toml` makes sense.
 
-use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw, Require};
+use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw};
 use spur_core::id::NodeName;
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,6 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
     let help = "write unix:/path, the controller's agent_socket on this machine";
     let controller = raw.controller.strip_prefix("unix:").map(PathBuf::from);
     let controller = controller.ok_or_else(|| wrong("controller", &raw.controller, help))?;
-    if raw.require == Require::None {
-        let help = "this version starts no job without a proven fence: write fence or guard";
-        return Err(wrong("require", "none", help));
-    }
     check_names(&raw)?;
     check_paths(&raw, &controller)?;
     let declare = raw.declare.unwrap_or_default();
@@ -44,6 +40,7 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
         require: raw.require,
         kill_wait: raw.kill_wait,
         fence_infiniband: raw.fence_infiniband,
+        deny_signals: raw.deny_signals,
         fence_object: raw.fence_object,
         declare,
     })

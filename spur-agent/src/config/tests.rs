@@ -34,7 +34,6 @@ fn errors_name_file_key_and_help() {
         (format!("{LEAST}cgroup = \"../up\"\n"), "cgroup"),
         (format!("{LEAST}pins = \"a/b\"\n"), "pins"),
         (format!("{LEAST}require = \"hope\"\n"), "hope"),
-        (format!("{LEAST}require = \"none\"\n"), "require"),
         (
             format!("{LEAST}socket = \"/{}\"\n", "s".repeat(120)),
             "socket",

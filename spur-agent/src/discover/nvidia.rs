@@ -6,6 +6,9 @@
 use super::{FoundGpu, Identity, nvml, pci, tree::Tree};
 use spur_core::resources::{DeviceFile, Gpu, GpuLink, GpuVendor};
 
+/// Name of the kernel module.
+pub const MODULE: &str = "nvidia";
+
 const GPUS: &str = "proc/driver/nvidia/gpus";
 const CAPABILITIES: &str = "proc/driver/nvidia/capabilities";
 

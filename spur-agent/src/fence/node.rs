@@ -1,19 +1,22 @@
 //! The fence of this node: the BPF program and its pins, the device table, and one link for each job (and narrowed step).
 
 use super::bits::{self, Bits};
-use super::classes::Fenced;
+use super::change::{self, Memory};
 use super::resolve::{Devices, Ungrantable, resolve};
-use crate::config::{Config, Declare};
+use super::watched::{Wards, Watched};
+use super::{mount, table};
+use crate::config::Config;
 use crate::discover::{Machine, tree::Tree};
 use spur_core::id::{Generation, JobId, StepKind};
 use spur_core::resources::IdSet;
 use spur_ebpf::{
-    Adopted, Audit, Counters, DeviceNumber, DeviceTable, Fence, Grants, JobFence, MajorClass,
-    Policy, Rule, doctor,
+    Adopted, Audit, Counters, DeviceTable, Fence, Grants, JobFence, Policy, Rule, doctor,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use super::mount::{MOUNTED_BY_AGENT, pins_of};
 
 /// Name of the pin (and of the cgroup) of the self-test.
 pub const PROBE: &str = "probe";
@@ -22,9 +25,6 @@ pub const PROBE: &str = "probe";
 /// [`crate::audit`] limits those for each device, and this limit knows no devices; little enough for the ring and its reader.
 const AUDIT_BURST: u32 = 256;
 const AUDIT_PER_SECOND: u32 = 200;
-
-/// Folder in a BPF file system that an agent mounted.
-pub const MOUNTED_BY_AGENT: &str = "mounted_by_spurd";
 
 /// What went wrong with the fence.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub enum FenceError {
     /// The grant bits cannot be kept.
     #[error(transparent)]
     Bits(#[from] bits::BitsError),
+    /// The guard's folder of cgroups cannot be found, or the like.
+    #[error("no cgroup: {0}")]
+    Cgroup(#[from] crate::cgroup::CgroupError),
     /// A GPU that the agent did not see when it started.
     #[error("GPU {0} has no grant bit: it was not there when spurd started; restart spurd")]
     NoBit(u32),
@@ -95,21 +98,36 @@ impl Holder {
 pub struct NodeFence(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
-    fence: Fence,
+pub(super) struct Inner {
+    pub(super) config: Config,
+    pub(super) fence: Fence,
     tree: Tree,
     machine: Machine,
-    declare: Declare,
-    infiniband: bool,
     bits: Bits,
-    /// The devices and the table of the last look, so that nothing is written when nothing changed.
-    last: Mutex<(Devices, DeviceTable)>,
+    look: Mutex<Look>,
+    /// Every fence that must be up.
+    pub(super) wards: Wards,
+    /// The guard, once it was tried.
+    pub(super) guard: Mutex<Option<spur_ebpf::Guard>>,
 }
+
+/// The last look at the devices, so that nothing is written when nothing changed.
+#[derive(Debug)]
+struct Look {
+    devices: Devices,
+    table: DeviceTable,
+    memory: Memory,
+    /// GPUs that an earlier agent granted, until all its jobs are taken over.
+    inherited: BTreeSet<u32>,
+}
+
+/// GPUs that were grantable until a look at the devices, with the numbers that they had.
+pub type Lost = BTreeMap<u32, BTreeSet<(u32, u32)>>;
 
 /// Opens the pinned fence, or loads it, and brings its device table up to date. From here on everything that is pinned by an
 /// earlier agent is in force with this one's table.
 pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError> {
-    mount(config)?;
+    mount::mount(config)?;
     let pins = pins_of(config);
     let fence = match &config.fence_object {
         Some(object) => Fence::load_from_file(&pins, object)?,
@@ -117,50 +135,53 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError>
     };
     let held = held_bits(&fence, &config.cgroup)?;
     let bits = Bits::open(&config.state_dir, &machine.identities, &held)?;
+    let (granted, inherited) = granted_before(&fence.devices()?, machine, &bits, &held);
+    let mut memory = Memory::starting_from(&granted);
     let tree = Tree::new(&config.root);
-    let devices = resolve(&tree, machine, &config.declare, config.fence_infiniband);
-    let table = table(&devices, machine, &bits)?;
+    let mut devices = resolve(&tree, machine, &config.declare, config.fence_infiniband);
+    memory.apply(&mut devices, &inherited);
+    let table = table::of(&devices, machine, &bits)?;
     fence.set_devices(&table)?;
+    let look = Look {
+        devices,
+        table,
+        memory,
+        inherited,
+    };
     Ok(NodeFence(Arc::new(Inner {
+        config: config.clone(),
         fence,
         tree,
         machine: machine.clone(),
-        declare: config.declare.clone(),
-        infiniband: config.fence_infiniband,
         bits,
-        last: Mutex::new((devices, table)),
+        look: Mutex::new(look),
+        wards: Wards::default(),
+        guard: Mutex::new(None),
     })))
 }
 
-/// Mounts a BPF file system if there is none, and leaves a mark in it, so that the last agent to leave takes it away.
-fn mount(config: &Config) -> Result<(), FenceError> {
-    // Agents of one cluster may share a machine and its mount and start at once: a second mount would hide the first one's pins.
-    // The kernel gives the turn back with the file.
-    let _turn = take_turn(&config.token_file);
-    let at = config.bpffs.to_string_lossy().into_owned();
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let before = mounts.lines().any(|line| {
-        let mut fields = line.split(' ');
-        (fields.nth(1), fields.next()) == (Some(&*at), Some("bpf"))
-    });
-    spur_ebpf::mount_bpffs_if_needed(&config.bpffs)?;
-    if !before && let Err(error) = std::fs::create_dir(config.bpffs.join(MOUNTED_BY_AGENT)) {
-        tracing::warn!(bpffs = at, %error, "it will stay mounted");
+/// The numbers that an earlier agent's table gave to each GPU that a living policy holds, and which GPUs those are.
+fn granted_before(
+    table: &DeviceTable,
+    machine: &Machine,
+    bits: &Bits,
+    held: &BTreeSet<u16>,
+) -> (Lost, BTreeSet<u32>) {
+    let mut granted = Lost::new();
+    for (index, identity) in (0u32..).zip(&machine.identities) {
+        let Some(bit) = bits.of(identity).filter(|bit| held.contains(&bit.number())) else {
+            continue;
+        };
+        let numbers = table.devices().filter(|(_, rule)| *rule == Rule::Bit(bit));
+        granted.insert(
+            index,
+            numbers
+                .map(|(device, _)| (device.major, device.minor))
+                .collect(),
+        );
     }
-    Ok(())
-}
-
-/// Waits until no other agent of the cluster is at this. The lock is on the token because only root can open that: whoever can open
-/// what is locked here can keep every agent from starting. Without a token there is no second agent either.
-fn take_turn(token_file: &Path) -> Option<std::fs::File> {
-    let token = std::fs::File::open(token_file).ok()?;
-    rustix::fs::flock(&token, rustix::fs::FlockOperation::LockExclusive).ok()?;
-    Some(token)
-}
-
-/// Where the agent's pins are.
-pub fn pins_of(config: &Config) -> PathBuf {
-    config.bpffs.join(&config.pins)
+    let inherited = granted.keys().copied().collect();
+    (granted, inherited)
 }
 
 /// Bits that policies of living links hold.
@@ -194,90 +215,179 @@ fn cgroup_of_pin(root: &Path, pin: &str) -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// The BPF table for the devices of this moment.
-fn table(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTable, FenceError> {
-    let mut table = DeviceTable::new();
-    table.deny_memory();
-    for fenced in &devices.fenced {
-        match *fenced {
-            Fenced::Major(major) => {
-                table.set_major(major, MajorClass::Whole);
-            }
-            Fenced::Device(major, minor) => {
-                if table.class(major).is_none() {
-                    table.set_major(major, MajorClass::Listed);
-                }
-                table.list(DeviceNumber { major, minor }, Rule::Never);
-            }
-        }
-    }
-    for (identity, files) in machine.identities.iter().zip(&devices.own) {
-        let (Ok(files), Some(bit)) = (files, bits.of(identity)) else {
-            continue;
-        };
-        for file in files {
-            table.list(number(file), Rule::Bit(bit));
-        }
-    }
-    for (vendor, files) in &devices.shared {
-        for file in files {
-            table.list(number(file), Rule::Bit(bits::shared(*vendor)));
-        }
-    }
-    table.check()?;
-    Ok(table)
-}
-
-fn number(file: &spur_core::resources::DeviceFile) -> DeviceNumber {
-    DeviceNumber {
-        major: file.major,
-        minor: file.minor,
-    }
-}
-
 impl NodeFence {
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    fn look(&self) -> MutexGuard<'_, Look> {
+        self.0.look.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Looks all devices up again and, if a number changed, writes the table: what is gone is closed before anything new opens.
-    pub fn refresh(&self) -> Result<(), FenceError> {
+    /// Gives the GPUs that could be granted before and cannot any more.
+    pub fn refresh(&self) -> Result<Lost, FenceError> {
+        self.look_again(|_| {})
+    }
+
+    /// As [`Self::refresh`], when the kernel has done what it announced to [`Self::close`].
+    pub fn settle(&self) -> Result<Lost, FenceError> {
+        self.look_again(Memory::settled)
+    }
+
+    /// Closes the GPUs whose identity `leaves`, at once and until [`Self::settle`]: the number of a device that goes away may be
+    /// another's in the next moment.
+    pub fn close(
+        &self,
+        leaves: impl Fn(&crate::discover::Identity) -> bool,
+    ) -> Result<Lost, FenceError> {
+        let identities = (0u32..).zip(&self.0.machine.identities);
+        let gone: Vec<u32> = identities
+            .filter(|(_, identity)| leaves(identity))
+            .map(|(index, _)| index)
+            .collect();
+        if gone.is_empty() {
+            return Ok(Lost::new());
+        }
+        self.look_again(|memory| memory.leaves(gone))
+    }
+
+    fn look_again(&self, remember: impl FnOnce(&mut Memory)) -> Result<Lost, FenceError> {
         let Inner {
+            config,
             fence,
             tree,
             machine,
-            declare,
-            infiniband,
             bits,
-            last,
+            wards,
+            ..
         } = &*self.0;
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        let devices = resolve(tree, machine, declare, *infiniband);
-        if last.0 != devices {
-            let table = table(&devices, machine, bits)?;
-            fence.set_devices(&table)?;
-            *last = (devices, table);
+        let mut look = self.look();
+        remember(&mut look.memory);
+        let mut held = wards.gpus();
+        held.extend(&look.inherited);
+        let mut devices = resolve(tree, machine, &config.declare, config.fence_infiniband);
+        look.memory.apply(&mut devices, &held);
+        if look.devices == devices {
+            return Ok(Lost::new());
         }
-        Ok(())
+        let table = table::of(&devices, machine, bits)?;
+        fence.set_devices(&table)?;
+        let lost = change::lost(&look.devices, &devices);
+        (look.devices, look.table) = (devices, table);
+        Ok(lost)
     }
 
     /// Fences a cgroup that has no process yet, for this holder: link, pin, policy, and a second look by other code.
     pub fn attach(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
         self.refresh()?;
+        self.look().devices.grant(&holder.gpus)?;
         let policy = self.policy(holder)?;
-        let job = self.0.fence.attach(cgroup, &holder.pin())?;
-        job.write_policy(&policy)?;
-        self.verify(&holder.pin(), cgroup)?;
+        self.put_up(cgroup, &holder.pin(), &policy, holder.gpus.clone())
+    }
+
+    /// Link, pin, policy, the second look; from then on it is watched.
+    fn put_up(
+        &self,
+        cgroup: &Path,
+        pin: &str,
+        policy: &Policy,
+        gpus: IdSet,
+    ) -> Result<JobFence, FenceError> {
+        let job = self.0.fence.attach(cgroup, pin)?;
+        job.write_policy(policy)?;
+        self.verify(pin, cgroup)?;
+        self.0
+            .wards
+            .add(pin, Watched::new(cgroup, &job, policy.clone(), gpus));
         Ok(job)
     }
 
     /// Takes over the fence of a job after a restart. One that is gone is put up again at once, closed until its policy is written.
-    /// The second value says that it was gone.
+    /// The second value says that it was gone, or granted what this holder must not have.
     pub fn adopt(&self, cgroup: &Path, holder: &Holder) -> Result<(JobFence, bool), FenceError> {
-        match self.0.fence.adopt(&holder.pin(), cgroup)? {
-            Adopted::Fence(job) if job.read_policy()?.is_some() => Ok((job, false)),
-            Adopted::Fence(_) | Adopted::Missing => Ok((self.attach(cgroup, holder)?, true)),
+        let pin = holder.pin();
+        match self.0.fence.adopt(&pin, cgroup)? {
+            Adopted::Fence(job) => {
+                let expected = self.policy(holder)?;
+                match job.read_policy()? {
+                    // Narrowed since, perhaps.
+                    Some(policy) if is_subset(&policy.grants, &expected.grants) => {
+                        let gpus = self.gpus_of(&policy.grants);
+                        self.0
+                            .wards
+                            .add(&pin, Watched::new(cgroup, &job, policy, gpus));
+                        Ok((job, false))
+                    }
+                    Some(_) | None => {
+                        let gpus = holder.gpus.clone();
+                        Ok((self.put_up(cgroup, &pin, &expected, gpus)?, true))
+                    }
+                }
+            }
             Adopted::Elsewhere(_) => {
-                self.unpin(&holder.pin())?;
-                Ok((self.attach(cgroup, holder)?, true))
+                self.unpin(&pin)?;
+                Ok((self.raise(cgroup, holder)?, true))
+            }
+            Adopted::Missing => Ok((self.raise(cgroup, holder)?, true)),
+        }
+    }
+
+    /// As [`Self::attach`] for a job that runs already: a GPU of it that is gone is no reason to leave it without a fence.
+    fn raise(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
+        let policy = self.policy(holder)?;
+        self.put_up(cgroup, &holder.pin(), &policy, holder.gpus.clone())
+    }
+
+    /// Takes over the fence of a narrowed step, whatever it grants; `false` if it is not up.
+    pub fn adopt_step(&self, cgroup: &Path, holder: &Holder) -> Result<bool, FenceError> {
+        let pin = holder.pin();
+        let Adopted::Fence(step) = self.0.fence.adopt(&pin, cgroup)? else {
+            return Ok(false);
+        };
+        let Some(policy) = step.read_policy()? else {
+            return Ok(false);
+        };
+        let gpus = self.gpus_of(&policy.grants);
+        self.0
+            .wards
+            .add(&pin, Watched::new(cgroup, &step, policy, gpus));
+        Ok(true)
+    }
+
+    /// All jobs of an earlier agent are taken over: what is granted is what they hold.
+    pub fn adopted_all(&self) {
+        self.look().inherited.clear();
+    }
+
+    /// Leaves a job only these of its GPUs, and its steps no more; what it holds besides stays. In force for opens at once; for what is
+    /// open already see [`crate::act::cut_off`]. Gives the GPUs that it lost.
+    pub fn narrow(&self, job: JobId, gpus: &IdSet) -> Result<IdSet, FenceError> {
+        let mut taken = IdSet::new();
+        for (pin, ward) in self.0.wards.of_job(job) {
+            let kept: IdSet = ward.gpus.iter().filter(|gpu| gpus.contains(*gpu)).collect();
+            let gone: Vec<u32> = ward
+                .gpus
+                .iter()
+                .filter(|gpu| !kept.contains(*gpu))
+                .collect();
+            if gone.is_empty() {
+                continue;
+            }
+            let policy = Policy {
+                grants: self.grants(&kept)?,
+                ..ward.policy.clone()
+            };
+            ward.fence.write_policy(&policy)?;
+            let (cgroup, fence) = (ward.cgroup.clone(), ward.fence.clone());
+            self.0
+                .wards
+                .add(&pin, Watched::new(&cgroup, &fence, policy, kept));
+            for gpu in gone {
+                taken.insert(gpu);
             }
         }
+        Ok(taken)
     }
 
     /// Fences a cgroup without granting anything, for the self-test.
@@ -296,11 +406,23 @@ impl NodeFence {
         Ok(doctor::verify(self.0.fence.pins(), pin, cgroup)?)
     }
 
+    /// What a holder's policy says, whether or not its GPUs are there now.
     fn policy(&self, holder: &Holder) -> Result<Policy, FenceError> {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.0.grant(&holder.gpus)?;
+        Ok(Policy {
+            job: u64::from(holder.job.0),
+            step: holder.step_code(),
+            generation: holder.generation.0,
+            grants: self.grants(&holder.gpus)?,
+            audit_burst: AUDIT_BURST,
+            audit_per_second: AUDIT_PER_SECOND,
+            ..Policy::default()
+        })
+    }
+
+    fn grants(&self, gpus: &IdSet) -> Result<Grants, FenceError> {
+        let look = self.look();
         let mut grants = Grants::none();
-        for index in holder.gpus.iter() {
+        for index in gpus.iter() {
             let at = index as usize;
             let identity = self
                 .0
@@ -309,19 +431,22 @@ impl NodeFence {
                 .get(at)
                 .ok_or(FenceError::NoBit(index))?;
             grants.insert(self.0.bits.of(identity).ok_or(FenceError::NoBit(index))?);
-            grants.insert(bits::shared(
-                *last.0.vendors.get(at).ok_or(FenceError::NoBit(index))?,
-            ));
+            let vendor = look.devices.vendors.get(at);
+            grants.insert(bits::shared(*vendor.ok_or(FenceError::NoBit(index))?));
         }
-        Ok(Policy {
-            job: u64::from(holder.job.0),
-            step: holder.step_code(),
-            generation: holder.generation.0,
-            grants,
-            audit_burst: AUDIT_BURST,
-            audit_per_second: AUDIT_PER_SECOND,
-            ..Policy::default()
-        })
+        Ok(grants)
+    }
+
+    /// The GPUs whose bits these are.
+    fn gpus_of(&self, grants: &Grants) -> IdSet {
+        let identities = (0u32..).zip(&self.0.machine.identities);
+        identities
+            .filter(|(_, identity)| {
+                let bit = self.0.bits.of(identity);
+                bit.is_some_and(|bit| grants.contains(bit))
+            })
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Pins that nobody in `wanted` needs are removed: of cgroups that are gone, and of jobs that are unknown.
@@ -341,8 +466,14 @@ impl NodeFence {
         Ok(self.0.fence.unpin(name)?)
     }
 
+    /// Stops watching a job's fences: its cgroups are about to be removed, and their links with them.
+    pub fn stop_watching(&self, job: JobId) {
+        self.0.wards.remove_job(job);
+    }
+
     /// Lifts the fence of a job and of its steps. The cgroup must be empty.
     pub fn detach(&self, job: JobId) -> Result<(), FenceError> {
+        self.stop_watching(job);
         let own = format!("job_{job}");
         let steps = format!("job_{job}_step_");
         for link in self.0.fence.links()? {
@@ -350,16 +481,29 @@ impl NodeFence {
                 self.unpin(&link.name)?;
             }
         }
+        if self.look().memory.has_frozen() {
+            self.refresh()?;
+        }
         Ok(())
     }
 
     /// The nodes of these GPUs that have a driver behind them, to be looked for among open files; stand-ins have none.
     pub fn real_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = self.look();
         let simulated = spur_core::resources::GpuVendor::Simulated;
         gpus.iter()
-            .filter(|index| last.0.vendors.get(*index as usize) != Some(&simulated))
-            .filter_map(|index| last.0.own.get(index as usize)?.as_ref().ok())
+            .filter(|index| look.devices.vendors.get(*index as usize) != Some(&simulated))
+            .filter_map(|index| look.devices.own.get(index as usize)?.as_ref().ok())
+            .flatten()
+            .map(|file| (file.major, file.minor))
+            .collect()
+    }
+
+    /// The numbers of these GPUs' own nodes.
+    pub fn own_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
+        let look = self.look();
+        gpus.iter()
+            .filter_map(|index| look.devices.own.get(index as usize)?.as_ref().ok())
             .flatten()
             .map(|file| (file.major, file.minor))
             .collect()
@@ -367,39 +511,72 @@ impl NodeFence {
 
     /// The numbers of all nodes that a holder of these GPUs may open.
     pub fn nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = last.0.grant(gpus).unwrap_or_default();
+        let look = self.look();
+        let files = look.devices.grant(gpus).unwrap_or_default();
         files.iter().map(|file| (file.major, file.minor)).collect()
     }
 
     /// The path of a device, for people; empty if unknown.
     pub fn path_of(&self, major: u32, minor: u32) -> String {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.0.path_of(major, minor).to_owned()
+        let look = self.look();
+        look.devices.path_of(major, minor).to_owned()
+    }
+
+    /// Jobs that hold one of these GPUs.
+    pub fn jobs_with(&self, gpus: &BTreeSet<u32>) -> BTreeSet<JobId> {
+        self.0.wards.jobs_with(gpus)
+    }
+
+    /// How a GPU that was taken from a job is kept from it, see [`super::revoke`].
+    pub fn hold_on(&self, gpus: impl IntoIterator<Item = u32>) -> super::revoke::HoldOn {
+        let look = self.look();
+        let vendors = gpus
+            .into_iter()
+            .filter_map(|gpu| look.devices.vendors.get(gpu as usize));
+        super::revoke::HoldOn::of(vendors.copied(), look.devices.kfd(), self.is_guarded())
+    }
+
+    /// GPUs that came after the agent started, in words.
+    pub fn appeared(&self) -> Vec<String> {
+        let Inner {
+            config,
+            tree,
+            machine,
+            ..
+        } = &*self.0;
+        if config.declare.gpus.is_some() {
+            return Vec::new();
+        }
+        let found = crate::discover::survey(tree, &config.declare, &[]);
+        let new = found
+            .identities
+            .iter()
+            .filter(|identity| !machine.identities.contains(identity));
+        new.map(|identity| {
+            format!(
+                "{} came after spurd started: it is closed to everybody; restart spurd to offer it (jobs go on)",
+                super::resolve::describe(identity)
+            )
+        })
+        .collect()
     }
 
     /// The maker of the GPU that a device belongs to.
     pub fn vendor_of(&self, major: u32, minor: u32) -> Option<spur_core::resources::GpuVendor> {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.0.vendor_of(major, minor)
+        self.look().devices.vendor_of(major, minor)
     }
 
     /// GPUs that cannot be granted now, with the reason.
     pub fn ungrantable(&self) -> Vec<(u32, String)> {
-        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = (0u32..).zip(&last.0.own);
+        let look = self.look();
+        let all = (0u32..).zip(&look.devices.own);
         all.filter_map(|(index, own)| Some((index, own.as_ref().err()?.to_string())))
             .collect()
     }
 
     /// The table in force, for `doctor`.
     pub fn table(&self) -> DeviceTable {
-        self.0
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .clone()
+        self.look().table.clone()
     }
 
     /// A reader of the audit ring.
@@ -411,6 +588,10 @@ impl NodeFence {
     pub fn program_id(&self) -> u32 {
         self.0.fence.program_id()
     }
+}
+
+fn is_subset(some: &Grants, all: &Grants) -> bool {
+    some.iter().all(|bit| all.contains(bit))
 }
 
 /// Refusals of a fence; zero when they cannot be read (the cgroup may be gone).

@@ -44,6 +44,22 @@ pub enum Ungrantable {
         /// Its identity.
         identity: String,
     },
+    /// The kernel says that it takes the device away.
+    #[error(
+        "GPU {index} is being removed, or its driver unloaded: it is closed until it is found again"
+    )]
+    Leaving {
+        /// Index.
+        index: u32,
+    },
+    /// Its MIG instances changed while a job held it.
+    #[error(
+        "GPU {index} was partitioned anew (MIG) while a job held it: it is closed to everybody until that job has ended"
+    )]
+    Repartitioned {
+        /// Index.
+        index: u32,
+    },
     /// Two GPUs claim one device node.
     #[error("GPU {index} and GPU {other} both claim {file} ({major}:{minor}); neither is granted")]
     Shared {
@@ -120,6 +136,12 @@ impl Devices {
             nodes.extend(self.shared.get(vendor).into_iter().flatten().cloned());
         }
         Ok(nodes)
+    }
+
+    /// The number of `/dev/kfd`, if there is one.
+    pub fn kfd(&self) -> Option<(u32, u32)> {
+        let files = self.shared.get(&GpuVendor::Amd)?;
+        files.first().map(|file| (file.major, file.minor))
     }
 
     /// The path of a device, for people; empty if it belongs to no known GPU.
@@ -266,7 +288,7 @@ fn shared(proc_devices: &str) -> BTreeMap<GpuVendor, Vec<DeviceFile>> {
 }
 
 /// An identity for people.
-fn describe(identity: &Identity) -> String {
+pub(super) fn describe(identity: &Identity) -> String {
     match identity {
         Identity::Nvidia { uuid, pci } => format!("{uuid} at {pci}"),
         Identity::Amd {

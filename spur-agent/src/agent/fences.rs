@@ -1,0 +1,281 @@
+//! The fence's condition: proven, lost, put back; taken over after a restart; and GPUs that are taken from jobs.
+
+use super::{Agent, Input};
+use crate::act;
+use crate::cgroup::Cgroup;
+use crate::config::Require;
+use crate::fence::node::{Lost, chain};
+use crate::journal;
+use crate::node::Condition;
+use crate::watchdog::Repaired;
+use spur_core::agent::order::{FromAgent, JobOrder};
+use spur_core::id::JobId;
+use spur_core::node::FenceState;
+use spur_core::resources::{GpuVendor, IdSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Agent {
+    /// Whether jobs may be started here now.
+    pub(super) fn takes_jobs(&self) -> bool {
+        !self.repairing && self.node.accepts(self.condition.state)
+    }
+
+    pub(super) fn set_condition(&mut self, condition: Condition) {
+        if self.condition == condition {
+            return;
+        }
+        let takes_jobs = !self.repairing && self.node.accepts(condition.state);
+        if takes_jobs && condition.state >= self.condition.state {
+            tracing::info!(state = ?condition.state, note = condition.note, takes_jobs, "the fence's condition changed");
+        } else {
+            tracing::error!(state = ?condition.state, note = condition.note, takes_jobs, "the fence's condition changed");
+        }
+        self.condition = condition;
+        self.send_condition();
+    }
+
+    pub(super) fn send_condition(&mut self) {
+        let (state, note, suffices) = (self.condition.state, self.note(), Some(self.takes_jobs()));
+        if self.link.is_some() {
+            self.send(FromAgent::Fence {
+                state,
+                note,
+                suffices,
+            });
+        }
+    }
+
+    /// Something went wrong that could be the fence, or is to be better by now: it is proven again, off the loop.
+    pub(super) fn prove_again(&mut self) {
+        if !self.proving {
+            self.proving = true;
+            let node = Arc::clone(&self.node);
+            self.off_loop(move || Input::Proven(node.prove()));
+        }
+    }
+
+    pub(super) fn proven(&mut self, condition: Condition) {
+        self.proving = false;
+        if self.repairing {
+            // Older than the loss; the repair ends with a proof of its own.
+            return;
+        }
+        self.set_condition(condition);
+        self.attend();
+    }
+
+    /// What a fence that came up late needs: its refusals read, the jobs of an earlier agent taken over.
+    fn attend(&mut self) {
+        if self.node.fence().is_none() || self.audited {
+            return;
+        }
+        self.read_refusals();
+        let jobs: Vec<(JobId, journal::Job)> = self
+            .journal
+            .jobs()
+            .iter()
+            .filter(|(job, _)| !self.fences.contains_key(job))
+            .map(|(job, entry)| (*job, entry.clone()))
+            .collect();
+        for (job, entry) in jobs {
+            if let Ok(Some(cgroup)) = self.node.root.job(job) {
+                self.adopt_fences(&entry.order, &cgroup, &entry);
+            }
+        }
+    }
+
+    /// Begins to read the audit ring, once there is one.
+    pub(super) fn read_refusals(&mut self) {
+        let Some(fence) = self.node.fence().filter(|_| !self.audited) else {
+            return;
+        };
+        self.audited = true;
+        let begun = fence
+            .audit()
+            .map_err(|error| chain(&error))
+            .and_then(|ring| {
+                crate::audit::watch(ring, &self.refusals, self.inputs.clone())
+                    .map_err(|error| error.to_string())
+            });
+        if let Err(why) = begun {
+            tracing::error!(why, "refusals are counted but not shown");
+        }
+    }
+
+    /// With every beat: a fence that is not what is required is tried again, and what no event tells of is looked at.
+    pub(super) fn look_after_fence(&mut self) {
+        if self.repairing {
+            return;
+        }
+        if self.condition.state == FenceState::Unfenced || !self.takes_jobs() {
+            self.prove_again();
+        }
+        // The driver sends no event when it partitions a GPU.
+        let gpus = &self.node.machine.inventory.gpus;
+        if gpus.iter().any(|gpu| gpu.vendor == GpuVendor::Nvidia)
+            && let Some(Ok(lost)) = self.node.fence().map(|fence| fence.refresh())
+        {
+            self.devices_lost(&lost);
+        }
+    }
+
+    pub(super) fn fence_lost(&mut self, what: String) {
+        self.repairing = true;
+        tracing::error!(
+            what,
+            "a fence was taken off by hand: nothing is started until it is back"
+        );
+        self.set_condition(Condition {
+            state: FenceState::Unfenced,
+            note: what,
+        });
+    }
+
+    pub(super) fn fence_back(&mut self, repaired: Repaired) {
+        let Repaired {
+            condition,
+            lost,
+            killed,
+            complete,
+        } = repaired;
+        self.repairing = false;
+        let mut said = format!("{lost}, and put back");
+        for (job, why) in &killed {
+            tracing::error!(%job, why, "the job is killed");
+            said.push_str(&format!("; job {job} was killed: {why}"));
+        }
+        if complete {
+            tracing::warn!(said, "the fence is back and proven");
+            self.last_loss = Some(said);
+        } else {
+            tracing::error!(
+                lost,
+                note = condition.note,
+                "the fence is not back; it is tried again"
+            );
+        }
+        self.set_condition(condition);
+    }
+
+    pub(super) fn devices_changed(&mut self) {
+        let Some(fence) = self.node.fence().cloned() else {
+            return;
+        };
+        match fence.settle() {
+            Ok(lost) => self.devices_lost(&lost),
+            Err(error) => {
+                tracing::error!(
+                    error = chain(&error),
+                    "the device table cannot be brought up to date"
+                );
+            }
+        }
+        let appeared = fence.appeared();
+        if appeared != self.appeared {
+            for what in &appeared {
+                tracing::warn!("{what}");
+            }
+            self.appeared = appeared;
+        }
+        self.send_condition();
+    }
+
+    /// GPUs that cannot be granted any more are closed. Jobs that hold them end if they could go on with what they have of them.
+    pub(super) fn devices_lost(&mut self, lost: &Lost) {
+        let Some(fence) = self.node.fence().cloned().filter(|_| !lost.is_empty()) else {
+            return;
+        };
+        let known = fence.ungrantable();
+        for (gpu, nodes) in lost {
+            let why = known
+                .iter()
+                .find(|(index, _)| index == gpu)
+                .map(|(_, why)| why.as_str());
+            let jobs = fence.jobs_with(&BTreeSet::from([*gpu]));
+            tracing::error!(
+                gpu,
+                why,
+                ?jobs,
+                "a GPU cannot be granted any more; its numbers are closed"
+            );
+            let hold_on = fence.hold_on([*gpu]);
+            for job in jobs {
+                let (node, nodes) = (Arc::clone(&self.node), nodes.clone());
+                self.off_loop(move || {
+                    let outcome = act::cut_off(&node, job, &nodes, hold_on);
+                    Input::CutOff(job, outcome.map_err(|error| error.to_string()))
+                });
+            }
+        }
+        self.send_condition();
+    }
+
+    pub(super) fn was_cut_off(&mut self, job: JobId, outcome: Result<Option<String>, String>) {
+        let said = match outcome {
+            Ok(None) => return,
+            Ok(Some(why)) => {
+                format!("job {job} was killed, since a GPU was taken from it and {why}")
+            }
+            Err(why) => {
+                format!("job {job} lost a GPU, and what it has of it cannot be ended: {why}")
+            }
+        };
+        tracing::error!("{said}");
+        self.cut_off.insert(job, said);
+        self.send_condition();
+    }
+
+    /// The fence of a job and of its narrowed steps. It held while no agent lived; if somebody took it away it is put up again, and
+    /// the job ended: what it opened meanwhile nobody knows.
+    pub(super) fn adopt_fences(
+        &mut self,
+        order: &Arc<JobOrder>,
+        cgroup: &Cgroup,
+        entry: &journal::Job,
+    ) {
+        let job = order.job;
+        let waived = self.node.config.require == Require::None;
+        let (Some(fence), Some(here)) = (self.node.fence().cloned(), order.here()) else {
+            return;
+        };
+        if waived && self.condition.state == FenceState::Unfenced {
+            return;
+        }
+        let mut intact = true;
+        let holder = act::holder(order, None, here.share.gpus.clone());
+        match fence.adopt(cgroup.path(), &holder) {
+            Ok((own, was_gone)) => {
+                intact &= !was_gone;
+                self.fences.insert(job, own);
+            }
+            Err(error) => {
+                tracing::error!(%job, error = chain(&error), "its fence cannot be taken over");
+                intact = false;
+            }
+        }
+        let narrow = entry
+            .steps
+            .iter()
+            .filter(|(_, state)| state.narrow && !state.ended);
+        for (step, _) in narrow {
+            let path = cgroup.step_path(*step);
+            let holder = act::holder(order, Some(*step), IdSet::new());
+            if path.exists() && !fence.adopt_step(&path, &holder).unwrap_or(false) {
+                tracing::error!(%job, %step, "the narrower fence of this step is gone");
+                intact = false;
+            }
+        }
+        if intact {
+            return;
+        }
+        if waived {
+            tracing::warn!(%job, "it ran without a fence, as require = \"none\" allows; now it has one");
+            return;
+        }
+        tracing::error!(%job, "its fence was taken away while no agent ran: the job is killed");
+        if let Err(error) = cgroup.kill() {
+            tracing::error!(%job, %error, "and cannot be");
+        }
+    }
+}
