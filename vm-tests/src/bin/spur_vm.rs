@@ -26,9 +26,17 @@ struct Args {
     /// Fetch the kernel into the cache and stop there.
     #[arg(long)]
     fetch_only: bool,
+    /// Another program for the machine: its name there, and the file. May be repeated.
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file)]
+    with: Vec<(String, PathBuf)>,
     /// Run this as root in the machine, instead of the tests.
     #[arg(last = true)]
     command: Vec<String>,
+}
+
+fn name_and_file(word: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = word.split_once('=').ok_or("expected NAME=FILE")?;
+    Ok((name.to_owned(), file.into()))
 }
 
 fn main() -> ExitCode {
@@ -52,7 +60,13 @@ fn run(args: &Args) -> Result<()> {
     std::fs::create_dir(&scratch)?;
     let path = scratch.join("initrd");
     let started = Instant::now();
-    let ending = image::write(&path, &args.bins, &modules, &args.command)
+    let contents = image::Contents {
+        bins: &args.bins,
+        with: &args.with,
+        modules: &modules,
+        command: &args.command,
+    };
+    let ending = image::write(&path, &contents)
         .and_then(|()| qemu::boot(&kernel, &path, Duration::from_secs(args.limit)));
     std::fs::remove_dir_all(&scratch)?;
     let seconds = started.elapsed().as_secs();

@@ -43,11 +43,30 @@ const ACCOUNTS: [(&str, &str); 5] = [
     ("etc/hosts", "127.0.0.1 localhost guest\n"),
 ];
 
-/// Writes the archive to `out`, gzipped; `command` is empty for the tests.
-pub fn write(out: &Path, bins: &Path, modules: &[Module], command: &[String]) -> Result<()> {
+/// What goes into the machine beside its tools.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// Folder of our built binaries.
+    pub bins: &'a Path,
+    /// Further programs: name in the guest's `/usr/bin`, file here.
+    pub with: &'a [(String, PathBuf)],
+    /// In the order of loading.
+    pub modules: &'a [Module],
+    /// Empty for the tests.
+    pub command: &'a [String],
+}
+
+/// Writes the archive to `out`, gzipped.
+pub fn write(out: &Path, contents: &Contents<'_>) -> Result<()> {
+    let Contents {
+        bins,
+        with,
+        modules,
+        command,
+    } = contents;
     let work = out.with_extension("work");
     fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
-    let files = gather(bins, &work)?;
+    let files = gather(bins, with, &work)?;
     let file = File::create(out).with_context(|| format!("creating {}", out.display()))?;
     // The fastest level: the guest unpacks without hardware help, and size hardly matters.
     let gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
@@ -119,16 +138,20 @@ fn skeleton<W: Write>(archive: &mut Archive<W>, files: &BTreeMap<String, PathBuf
 }
 
 /// Path in the guest to path here: binaries without debug information, tools, and every library that one of them needs.
-fn gather(bins: &Path, work: &Path) -> Result<BTreeMap<String, PathBuf>> {
+fn gather(
+    bins: &Path,
+    with: &[(String, PathBuf)],
+    work: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
     let mut files = BTreeMap::new();
-    for name in BINARIES {
-        let from = bins.join(name);
+    let ours = BINARIES.map(|name| (name.to_owned(), bins.join(name)));
+    for (name, from) in ours.iter().chain(with) {
         ensure!(from.is_file(), "{} is not built", from.display());
         let stripped = work.join(name);
         let status = Command::new("strip")
             .arg("-o")
             .arg(&stripped)
-            .arg(&from)
+            .arg(from)
             .status();
         ensure!(
             status.context("starting strip")?.success(),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A module, ready for `init_module(2)`.
+#[derive(Debug)]
 pub struct Module {
     /// As `lsmod` shows it.
     pub name: String,
