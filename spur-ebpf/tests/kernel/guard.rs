@@ -1,30 +1,175 @@
-//! The guard: what this kernel takes of it, and that it follows the fence's policies.
+//! The guard: what this kernel takes of it, that it is adopted and replaced without a gap, and that losses are noticed.
 
+mod attacks;
+mod ways;
+
+use crate::drm;
 use crate::lab::*;
 use spur_ebpf::*;
+use std::path::PathBuf;
 
-fn options(lab: &Lab) -> GuardOptions {
+/// Two jobs under fence and guard, with `vgem` as bit 0.
+pub(crate) struct Yard {
+    pub(crate) lab: Lab,
+    pub(crate) fence: Fence,
+    pub(crate) guard: Guard,
+    pub(crate) audit: Audit,
+    /// Cgroup and fence of jobs 1 and 2.
+    pub(crate) jobs: [(PathBuf, JobFence); 2],
+}
+
+impl Yard {
+    /// `None`, and a line that says so, on a kernel without a working BPF LSM; an error where the environment demands one.
+    pub(crate) fn new() -> Option<Yard> {
+        Yard::with(false)
+    }
+
+    pub(crate) fn with(deny_signals: bool) -> Option<Yard> {
+        let lab = Lab::new();
+        let fence = lab.fence();
+        fence.set_devices(&devices()).unwrap();
+        let guard = fence.guard(&options(&lab, deny_signals)).unwrap();
+        if !guard.is_complete() {
+            let demanded = std::env::var_os("SPUR_TEST_GUARD").is_some();
+            assert!(!demanded, "{}", guard.summary());
+            println!("skipped: {}", guard.summary());
+            return None;
+        }
+        let job = |number: u64| {
+            let name = format!("job_{number}");
+            let cgroup = lab.cgroup(&name);
+            let job = fence.attach(&cgroup, &name).unwrap();
+            job.write_policy(&policy(number, [0])).unwrap();
+            (cgroup, job)
+        };
+        let jobs = [job(1), job(2)];
+        let audit = fence.audit().unwrap();
+        Some(Yard {
+            lab,
+            fence,
+            guard,
+            audit,
+            jobs,
+        })
+    }
+
+    pub(crate) fn cgroup(&self, job: usize) -> &std::path::Path {
+        &self.jobs[job].0
+    }
+
+    /// Checks that counts and events since the last call are exactly these, as job, operation, reason.
+    #[track_caller]
+    pub(crate) fn assert_events(&mut self, expected: &[(u64, Operation, Reason)]) -> Vec<Event> {
+        let mut events = Vec::new();
+        while self.audit.read(|event| events.push(event)).unwrap() > 0 {}
+        let seen: Vec<_> = events
+            .iter()
+            .map(|event| (event.job, event.operation, event.reason))
+            .collect();
+        assert_eq!(seen, expected, "{events:#?}");
+        events
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_denied(&self, job: usize, count: u64) {
+        let counters = self.jobs[job].1.counters().unwrap();
+        let sum = counters.emitted + counters.suppressed + counters.lost;
+        assert_eq!((counters.denied, sum), (count, count), "{counters:?}");
+    }
+}
+
+pub(crate) fn options(lab: &Lab, deny_signals: bool) -> GuardOptions {
     GuardOptions {
         cgroup: lab.cgroup.clone(),
-        deny_signals: false,
+        deny_signals,
     }
+}
+
+pub(crate) fn policy(job: u64, bits: impl IntoIterator<Item = u16>) -> Policy {
+    Policy {
+        job,
+        step: 0,
+        ..granting(bits)
+    }
+}
+
+/// `vgem` with both its nodes is bit 0; stand-ins as elsewhere, from bit 1.
+fn devices() -> DeviceTable {
+    let mut table = DeviceTable::new();
+    table.deny_memory().set_major(drm::MAJOR, MajorClass::Whole);
+    table.set_major(STAND_IN, MajorClass::Whole);
+    for minor in [drm::CARD_MINOR, drm::RENDER_MINOR] {
+        table.list(number(drm::MAJOR, minor), Rule::Bit(bit(0)));
+    }
+    table.list(number(STAND_IN, 0), Rule::Bit(bit(1)));
+    table
 }
 
 #[test]
 fn what_the_kernel_does_not_take_is_said_plainly() {
     let lab = Lab::new();
-    let fence = lab.fence();
-    let start = std::time::Instant::now();
-    let guard = fence.guard(&options(&lab)).unwrap();
-    println!("guard: {} in {:?}", guard.summary(), start.elapsed());
+    let guard = lab.fence().guard(&options(&lab, false)).unwrap();
     for (hook, state) in guard.hooks() {
         println!("guard: {hook}: {state:?}");
     }
+    println!("guard: {}", guard.summary());
     assert_eq!(guard.hooks().count(), Hook::ALL.len());
-    let refused = guard
-        .missing()
-        .map(|(_, reason)| reason)
-        .all(|reason| !reason.is_empty());
-    assert!(refused && guard.is_complete() == guard.missing().next().is_none());
+    let complete = guard.missing().next().is_none();
+    assert_eq!(guard.is_complete(), complete);
+    assert!(guard.missing().all(|(_, reason)| !reason.is_empty()));
     assert!(guard.check().is_empty());
+}
+
+fn programs(guard: &Guard) -> Vec<(Hook, u32, bool)> {
+    guard
+        .hooks()
+        .filter_map(|(hook, state)| match state {
+            HookState::Attached {
+                program_id,
+                adopted,
+                ..
+            } => Some((hook, *program_id, *adopted)),
+            HookState::Absent | HookState::Refused(_) => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_guard_of_the_same_build_is_adopted_and_another_replaces_it() {
+    let Some(yard) = Yard::new() else { return };
+    let before = programs(&yard.guard);
+    let again = yard.fence.guard(&options(&yard.lab, false)).unwrap();
+    let ids =
+        |guard: &Guard| -> Vec<u32> { programs(guard).iter().map(|(_, id, _)| *id).collect() };
+    assert_eq!(ids(&again), ids(&yard.guard));
+    assert!(programs(&again).iter().all(|(_, _, adopted)| *adopted));
+    // Other settings are other programs.
+    let other = yard.fence.guard(&options(&yard.lab, true)).unwrap();
+    assert!(programs(&other).iter().all(|(hook, id, adopted)| {
+        !adopted
+            && before
+                .iter()
+                .all(|(known, old, _)| known != hook || old != id)
+    }));
+    assert!(!yard.guard.check().is_empty() && other.check().is_empty());
+}
+
+#[test]
+fn a_pin_that_is_taken_away_is_noticed_and_put_back() {
+    let Some(yard) = Yard::new() else { return };
+    let pin = yard.guard.folder().join("bpf");
+    std::fs::remove_file(&pin).unwrap();
+    assert_eq!(yard.guard.check(), [(Hook::Bpf, GuardFault::Unpinned)]);
+    yard.guard.restore().unwrap();
+    assert!(yard.guard.check().is_empty() && pin.exists());
+    std::fs::rename(yard.guard.folder().join("task_kill"), &pin).unwrap();
+    assert_eq!(
+        yard.guard.check(),
+        [
+            (Hook::Bpf, GuardFault::Replaced),
+            (Hook::TaskKill, GuardFault::Unpinned)
+        ]
+    );
+    yard.guard.restore().unwrap();
+    assert!(yard.guard.check().is_empty());
 }

@@ -206,7 +206,7 @@ pub(crate) fn first_act_in(cgroup: i32, act: impl FnOnce() -> i32) -> i32 {
 }
 
 /// `clone3` into the cgroup.
-fn spawn(cgroup: i32, act: impl FnOnce() -> i32) -> i32 {
+pub(crate) fn spawn(cgroup: i32, act: impl FnOnce() -> i32) -> i32 {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };

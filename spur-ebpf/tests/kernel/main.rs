@@ -5,8 +5,10 @@
     reason = "a test panics, so that its failure keeps its stack"
 )]
 
+mod actor;
 mod adoption;
 mod audit;
+mod drm;
 mod guard;
 mod lab;
 mod policy;
