@@ -5,7 +5,7 @@
 #include <linux/bpf.h>
 
 // Identifiers of links, maps and programs that are looked at.
-#define IDS_MAX 64
+#define IDS_MAX 1024
 
 static int call(int command, union bpf_attr *attr)
 {
@@ -42,15 +42,14 @@ static void by_id(const char *what, int next, int get, int detach)
 	}
 }
 
-// A program of one instruction pair that lets everything through, on our own group.
-static void beside(void)
+// A program of one instruction pair that lets everything through.
+int load_program(void)
 {
 	struct bpf_insn code[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 1},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 	union bpf_attr attr = {0};
-	char own[4096];
 
 	attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
 	attr.insns = (uint64_t)(uintptr_t)code;
@@ -58,14 +57,30 @@ static void beside(void)
 	attr.license = (uint64_t)(uintptr_t)"GPL";
 	int program = call(BPF_PROG_LOAD, &attr);
 	tell("program", "load", "LOADED", program);
+	return program;
+}
+
+// Such a program on our own group.
+static void beside(void)
+{
+	union bpf_attr attr = {0};
+	char own[4096];
+	int program = load_program();
+
 	if (program < 0 || cgroup_folder(own, sizeof(own)) < 0)
 		return;
 	int group = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	memset(&attr, 0, sizeof(attr));
 	attr.target_fd = (unsigned)group;
 	attr.attach_bpf_fd = (unsigned)program;
 	attr.attach_type = BPF_CGROUP_DEVICE;
 	tell("program", "attach", "ATTACHED", call(BPF_PROG_ATTACH, &attr));
+}
+
+// As root outside: every link that can be detached is.
+int detach_all(void)
+{
+	by_id("link", BPF_LINK_GET_NEXT_ID, BPF_LINK_GET_FD_BY_ID, 1);
+	return 0;
 }
 
 int bpf_attempts(const char *pins)

@@ -20,6 +20,8 @@
 //   probe raw PATH...         open each for writing, and map it
 //   probe mounts DIR PATH     PATH by mounts of a namespace of our own
 //   probe bpf PINS            take the fence down by bpf(2), and by its pins
+//   probe load                load a program that does no harm
+//   probe detach              detach every BPF link of the machine
 //   probe work PATH STOP      ioctl and mmap on PATH, over and over, until the file STOP is there; one line for each change
 //   probe flood PATH N        N opens; prints how many were refused with EPERM
 //   probe linger PATH         double-fork, setsid, ignore every signal that can be ignored, try PATH for ever; prints its pid
@@ -62,6 +64,10 @@ static int run(int argc, char **argv)
 		return mounts(argv[2], argv[3]);
 	if (VERB("bpf", 1))
 		return bpf_attempts(argv[2]);
+	if (VERB("load", 0))
+		return load_program() < 0;
+	if (VERB("detach", 0))
+		return detach_all();
 	if (VERB("work", 2))
 		return work(argv[2], argv[3]);
 	if (VERB("firsts", 2))

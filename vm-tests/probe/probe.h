@@ -55,6 +55,8 @@ int mounts(const char *dir, const char *path);
 
 // bpf.c
 int bpf_attempts(const char *pins);
+int load_program(void);
+int detach_all(void);
 
 // cuse.c
 int serve_device(const char *name, unsigned major, unsigned minor);

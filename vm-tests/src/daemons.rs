@@ -25,6 +25,17 @@ impl Daemons {
 
     /// As [`Self::start`], after `prepare` has been given the folder; the controller keeps its log below `ctl`.
     pub fn start_prepared(declare: &str, prepare: impl FnOnce(&Path)) -> Self {
+        let daemons = Self::launch(declare, prepare);
+        daemons.await_idle();
+        daemons
+    }
+
+    /// As [`Self::start`], for a node that may never be idle: does not wait.
+    pub fn start_unready() -> Self {
+        Self::launch("", |_| {})
+    }
+
+    fn launch(declare: &str, prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("spur-hand-")
             .tempdir()
@@ -36,13 +47,11 @@ impl Daemons {
         prepare(dir.path());
         let controller = spawn(dir.path(), "spurctld");
         let agent = spawn(dir.path(), "spurd");
-        let daemons = Self {
+        Self {
             dir,
             controller,
             agent,
-        };
-        daemons.await_idle();
-        daemons
+        }
     }
 
     /// Their folder.
@@ -178,7 +187,16 @@ impl Drop for Daemons {
             rustix::mount::unmount(mount.at.as_str(), rustix::mount::UnmountFlags::DETACH).ok();
         }
         if let Some(root) = host::cgroup2() {
-            remove_cgroups(&root.join(cgroup()));
+            let config = fs::read_to_string(self.dir.path().join("spurd.toml")).unwrap_or_default();
+            let folder = config
+                .lines()
+                .find_map(|line| line.strip_prefix("cgroup = "));
+            if let Some(folder) = folder
+                .map(|folder| folder.trim_matches('"'))
+                .filter(|folder| !folder.is_empty())
+            {
+                remove_cgroups(&root.join(folder));
+            }
         }
     }
 }

@@ -1,15 +1,19 @@
 //! The tests that run in the virtual machine: pure version 2 control groups with every controller, a real render node, and a
 //! kernel that loads the BPF LSM.
 
+pub mod bench;
+mod change;
 mod dev;
 mod fence;
 mod holders;
 mod lab;
 mod launch;
 mod limits;
+mod lockdown;
 mod passing;
 mod reaching;
 mod restart;
+mod systemd;
 
 use lab::Lab;
 use std::panic::{self, AssertUnwindSafe};
@@ -90,23 +94,30 @@ const TESTS: &[(&str, Test)] = &[
     ("mounts_and_overlays_lead_nowhere", InLab(reaching::mounts)),
     ("a_holder_has_no_primary_node", InLab(reaching::cards)),
     ("everyday_devices_are_free", InLab(reaching::everyday)),
-    (
-        "ten_thousand_first_acts_are_refused",
-        InLab(reaching::first_acts),
-    ),
+    ("first_acts_are_refused", InLab(reaching::first_acts)),
     (
         "who_has_a_gpu_open_keeps_it_from_the_next_job",
         InLab(holders::outside_holder),
     ),
+    ("jobs_leave_nothing", InLab(holders::nothing_piles_up)),
     (
-        "seventy_jobs_leave_nothing",
-        InLab(holders::nothing_piles_up),
+        "a_minor_that_changes_hands_leaves_its_holder",
+        InLab(change::swapped_minors),
+    ),
+    (
+        "a_driver_that_is_reloaded_gives_and_takes_by_identity",
+        InLab(change::reloaded_driver),
+    ),
+    (
+        "programs_detached_by_hand_come_back",
+        InLab(restart::detached),
     ),
     ("a_job_is_its_user", InLab(launch::identity)),
     ("a_job_keeps_its_exit_code", InLab(launch::exit_code)),
     ("memory_is_limited", Own(limits::memory)),
     ("processes_are_limited", Own(limits::processes)),
     ("cpus_are_limited", Own(limits::cpus)),
+    ("systemd_reloads_and_changes_nothing", Own(systemd::reloads)),
     ("a_killed_agent_lets_nothing_through", Own(restart::agent)),
     (
         "a_killed_controller_loses_nothing",
@@ -118,6 +129,7 @@ const TESTS: &[(&str, Test)] = &[
         "a_dev_cluster_leaves_nothing_after_kill_9",
         Own(dev::leaves_nothing_after_kill),
     ),
+    ("lockdown_is_lived_with_or_said", Own(lockdown::both_levels)),
 ];
 
 /// The names of all tests.

@@ -5,14 +5,14 @@ mod sample;
 mod scale;
 mod slurm;
 
-use crate::{setup, sh};
+use crate::{setup, sh, vm};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, latency, scale.
+    /// One part only: fence, latency, scale, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
     /// Hollow nodes of the scale part.
@@ -57,16 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("the benchmarks fence processes, which takes root");
     }
     setup::for_build()?;
-    sh::run(&mut sh::cargo(&[
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "spur-ctl",
-        "-p",
-        "spur-agent",
-        "--bins",
-    ]))?;
+    if args.only.as_deref() != Some("guard") {
+        build_release()?;
+    }
     let bins = sh::bin_dir()?.with_file_name("release");
     let mut report = Report::default();
     report.line(&machine());
@@ -80,6 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if wanted("scale") {
         scale::measure(&bins, args.nodes, args.jobs, &mut report)?;
     }
+    if wanted("guard") {
+        guard(&mut report)?;
+    }
     if let Some(folder) = &args.slurm {
         slurm::measure(folder, &mut report)?;
     }
@@ -88,6 +84,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
+}
+
+fn build_release() -> Result<()> {
+    let packages = ["-p", "spur-ctl", "-p", "spur-agent", "--bins"];
+    sh::run(sh::cargo(&["build", "--locked", "--release"]).args(packages))
 }
 
 /// What the figures depend on.
@@ -125,5 +126,35 @@ fn fence(report: &mut Report) -> Result<()> {
     }
     report.text += &lines.join("\n");
     report.text.push('\n');
+    Ok(())
+}
+
+/// Kernels on which the guard is measured.
+const GUARDED: [&str; 2] = ["6.1", "6.12"];
+
+/// Seconds for one boot with the measurement.
+const GUARD_LIMIT: u64 = 900;
+
+/// What the guard costs, on real kernels under emulation: ratios hold, nanoseconds do not.
+fn guard(report: &mut Report) -> Result<()> {
+    if let Some(why) = setup::no_machine() {
+        report.line(&format!("guard: not measured: {why}"));
+        return Ok(());
+    }
+    vm::build()?;
+    for kernel in GUARDED {
+        report.line(&format!("guard: on kernel {kernel}, emulated"));
+        let outcome = vm::boot(kernel, GUARD_LIMIT, &vm::tests(&["--bench".to_owned()]))?;
+        for line in outcome
+            .lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("bench: "))
+        {
+            report.line(&format!("  {line}"));
+        }
+        if !outcome.ok {
+            bail!("the measurement on kernel {kernel} failed");
+        }
+    }
     Ok(())
 }

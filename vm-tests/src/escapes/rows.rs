@@ -53,7 +53,7 @@ pub const ROWS: &[Row] = &[
     row(
         "a process opens the device before it is fenced",
         Closed(&[
-            "ten_thousand_first_acts_are_refused",
+            "first_acts_are_refused",
             "spur-ebpf::the_first_act_of_a_job_is_refused_ten_thousand_times",
             "spur-agent::the_first_open_of_every_task_is_refused_unless_granted",
         ]),
@@ -61,6 +61,8 @@ pub const ROWS: &[Row] = &[
     row(
         "a device is taken away while it is open",
         Closed(&[
+            "spur-agent::what_the_kernel_cannot_refuse_ends_the_job",
+            "a_minor_that_changes_hands_leaves_its_holder",
             "spur-ebpf::a_device_that_goes_away_is_closed_for_its_holder",
             "spur-ebpf::a_policy_shrinks_and_grows_under_a_running_process",
         ]),
@@ -83,11 +85,17 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "systemd takes its programs off for a moment when it reloads",
-        Closed(&["spur-ebpf::the_order_of_attaching_does_not_matter"]),
+        Closed(&[
+            "systemd_reloads_and_changes_nothing",
+            "spur-ebpf::the_order_of_attaching_does_not_matter",
+        ]),
     ),
     row(
         "systemd's reload takes a GPU away from its holder",
-        Closed(&["spur-ebpf::the_order_of_attaching_does_not_matter"]),
+        Closed(&[
+            "systemd_reloads_and_changes_nothing",
+            "spur-ebpf::the_order_of_attaching_does_not_matter",
+        ]),
     ),
     row(
         "the fence is said to be attached, and is not",
@@ -101,12 +109,13 @@ pub const ROWS: &[Row] = &[
         "a group takes no more than 64 programs",
         Closed(&[
             "spur-ebpf::the_kernels_limit_of_programs_is_named",
-            "seventy_jobs_leave_nothing",
+            "jobs_leave_nothing",
         ]),
     ),
     row(
         "the fence goes with the agent that made it",
         Closed(&[
+            "programs_detached_by_hand_come_back",
             "a_killed_agent_lets_nothing_through",
             "spur-ebpf::the_fence_outlives_a_killed_loader",
             "spur-ebpf::another_build_of_the_program_takes_over_without_a_gap",
@@ -192,6 +201,8 @@ pub const ROWS: &[Row] = &[
     row(
         "a minor number is another GPU's than it was",
         Closed(&[
+            "spur-agent::swapped_minors_move_with_the_gpu_and_never_to_an_old_grant",
+            "a_minor_that_changes_hands_leaves_its_holder",
             "a_gpu_is_granted_by_its_identity",
             "spur-agent::numbers_are_looked_up_again_and_go_with_the_gpu",
         ]),
@@ -199,22 +210,17 @@ pub const ROWS: &[Row] = &[
     row(
         "a major number changes when a driver is loaded",
         Closed(&[
+            "spur-agent::a_reloaded_module_has_another_major_and_the_old_one_is_nobodys",
+            "a_driver_that_is_reloaded_gives_and_takes_by_identity",
             "spur-agent::classes_follow_proc_devices",
             "spur-agent::numbers_are_looked_up_again_and_go_with_the_gpu",
         ]),
     ),
     row(
         "MIG instances change under a grant",
-        Limit(
-            "MIG",
-            &["spur-agent::a_grant_has_the_gpus_own_nodes_and_its_vendors_controls_only"],
-        ),
-    ),
-    row(
-        "AMD's partitions share an address, and number their nodes oddly",
         NeedsHardware(&[
-            "spur-agent::partitions_are_gpus_with_render_nodes_of_their_own",
-            "spur-agent::partitions_of_one_gpu_have_separate_grants",
+            "spur-agent::a_gpu_that_is_partitioned_anew_is_closed_until_its_job_has_ended",
+            "spur-agent::a_partitioning_while_no_agent_ran_is_noticed_by_the_numbers_in_the_table",
         ]),
     ),
     row(
@@ -226,7 +232,10 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "KFD's own questions look like attacks",
-        NeedsHardware(&["spur-agent::a_flood_is_bounded_and_hides_nobody"]),
+        NeedsHardware(&[
+            "spur-agent::kfd_s_questions_are_labelled_and_no_alarm",
+            "spur-agent::a_flood_is_counted_whole_and_costs_little",
+        ]),
     ),
     row(
         "a grant that grows does not reach a process that KFD knows",
@@ -251,7 +260,7 @@ pub const ROWS: &[Row] = &[
         "pins of groups that are gone stay",
         Closed(&[
             "spur-ebpf::pins_of_cgroups_that_are_gone_are_found_and_removed",
-            "seventy_jobs_leave_nothing",
+            "jobs_leave_nothing",
         ]),
     ),
     // Platforms.
@@ -268,7 +277,10 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "lockdown, and kernels that list an LSM which they refuse",
-        Closed(&["the_node_says_how_well_it_is_closed"]),
+        Closed(&[
+            "lockdown_is_lived_with_or_said",
+            "the_node_says_how_well_it_is_closed",
+        ]),
     ),
     row(
         "verifiers and helpers differ between kernels",

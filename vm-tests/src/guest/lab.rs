@@ -55,6 +55,11 @@ pub(super) struct Lab {
 impl Lab {
     /// Starts everything.
     pub(super) fn start() -> Self {
+        Self::start_below("")
+    }
+
+    /// As [`Self::start`], with the agent's groups below this one.
+    pub(super) fn start_below(group: &str) -> Self {
         let cuse = serve_nvidia();
         let daemons = Daemons::start_prepared("", |dir| {
             fixture(&dir.join("root"));
@@ -66,6 +71,10 @@ impl Lab {
             let config = dir.join("spurd.toml");
             let text = host::read(&config);
             let root = dir.join("root");
+            let text = match group {
+                "" => text,
+                group => text.replace("cgroup = \"", &format!("cgroup = \"{group}/")),
+            };
             // More CPUs than there are: jobs of one test must never wait for each other.
             let text = format!(
                 "root = \"{}\"\n{text}\n[declare]\ncpus = 16\n",
@@ -78,15 +87,17 @@ impl Lab {
             fs::set_permissions(node, PermissionsExt::from_mode(0o666))
                 .unwrap_or_else(|error| panic!("{node}: {error}"));
         }
-        let shown = daemons
-            .run(User::Root, &["scontrol", "show", "node", "n1"])
-            .good();
-        let guarded = shown.to_lowercase().contains("guarded");
+        let guarded = says_guarded(&daemons);
         Self {
             daemons,
             guarded,
             cuse,
         }
+    }
+
+    /// Waits until the node says that the guard is up (again).
+    pub(super) fn await_guard(&self) {
+        wait::until_true("the guard is up", SOON, || says_guarded(&self.daemons));
     }
 
     /// `srun OPTIONS probe WORDS` as a user: what it printed, whatever became of it.
@@ -153,6 +164,25 @@ impl Lab {
                 "job {job} does not hold {paths:?}: {last:?}"
             );
             std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// Gives each NVIDIA GPU the other's minor, as a driver may after a hotplug.
+    pub(super) fn swap_minors(&self) {
+        let dir = self.daemons.dir().join("root/proc/driver/nvidia/gpus");
+        let minor = |number: u32| format!("Device Minor: \t {number}");
+        for (pci, ..) in GPUS {
+            let file = dir.join(pci).join("information");
+            let text = host::read(&file);
+            let text = if text.contains(&minor(0)) {
+                text.replace(&minor(0), &minor(1))
+            } else {
+                text.replace(&minor(1), &minor(0))
+            };
+            // Whole or not at all: the agent may look at any time.
+            let new = self.daemons.dir().join("new-information");
+            fs::write(&new, text).expect("a file can be written");
+            fs::rename(&new, &file).expect("and renamed");
         }
     }
 
@@ -254,6 +284,15 @@ impl Said {
             self.text.replace('\n', "; ")
         );
     }
+}
+
+/// Whether the node says that the guard stands beside its fence.
+fn says_guarded(daemons: &Daemons) -> bool {
+    let shown = daemons.run(User::Root, &["scontrol", "show", "node", "n1"]);
+    shown
+        .out
+        .split_whitespace()
+        .any(|word| word == "Fence=guarded")
 }
 
 /// Serves NVIDIA's nodes; ready when devtmpfs shows them.

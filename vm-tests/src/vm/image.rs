@@ -24,6 +24,13 @@ const TOOLS: [&str; 39] = [
     "touch", "tr", "true", "uname", "wc",
 ];
 
+/// Programs that a test uses if this machine has them: where they are here, and so where they are in the guest.
+const IF_THERE: [&str; 3] = [
+    "/usr/lib/systemd/systemd",
+    "/usr/bin/systemctl",
+    "/usr/bin/unshare",
+];
+
 /// What the user database of the guest says: one ordinary user with a second group, and an operator.
 const ACCOUNTS: [(&str, &str); 5] = [
     (
@@ -163,6 +170,12 @@ fn gather(
     for name in TOOLS {
         let from = find_tool(name).with_context(|| format!("this machine has no {name}"))?;
         add_with_libraries(&format!("usr/bin/{name}"), from, &mut files)?;
+    }
+    for path in IF_THERE
+        .into_iter()
+        .filter(|path| Path::new(path).is_file())
+    {
+        add_with_libraries(path.trim_start_matches('/'), path.into(), &mut files)?;
     }
     Ok(files)
 }
