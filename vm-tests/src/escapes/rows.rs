@@ -224,6 +224,13 @@ pub const ROWS: &[Row] = &[
         ]),
     ),
     row(
+        "AMD's partitions share an address, and number their nodes oddly",
+        NeedsHardware(&[
+            "spur-agent::partitions_are_gpus_with_render_nodes_of_their_own",
+            "spur-agent::partitions_of_one_gpu_have_separate_grants",
+        ]),
+    ),
+    row(
         "libraries number GPUs otherwise than the scheduler",
         Closed(&[
             "spur-core::each_vendor_gets_its_variables_and_the_others_lose_theirs",
