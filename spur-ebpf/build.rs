@@ -19,9 +19,16 @@ fn main() {
         Ok(clang) => clang,
         Err(message) => fail(&message),
     };
-    for name in ["fence", "guard", "allow_all"] {
+    // Name, source, and what is defined: `older` is what an agent of another ABI pins, for tests of upgrades.
+    for (name, source, define) in [
+        ("fence", "fence", None),
+        ("guard", "guard", None),
+        ("allow_all", "allow_all", None),
+        ("older", "fence", Some("-DSPUR_FENCE_ABI=1")),
+    ] {
         let object = out.join(format!("{name}.bpf.o"));
-        if let Err(message) = compile(&clang, sources, &format!("{name}.bpf.c"), &object) {
+        let source = format!("{source}.bpf.c");
+        if let Err(message) = compile(&clang, sources, &source, define, &object) {
             fail(&message);
         }
         println!(
@@ -77,7 +84,13 @@ fn clang_major(name: &str) -> Option<u32> {
 }
 
 /// Runs clang inside `sources` with relative names, so that the object does not depend on where the tree lies.
-fn compile(clang: &Path, sources: &Path, source: &str, object: &Path) -> Result<(), String> {
+fn compile(
+    clang: &Path,
+    sources: &Path,
+    source: &str,
+    define: Option<&str>,
+    object: &Path,
+) -> Result<(), String> {
     let output = Command::new(clang)
         .current_dir(sources)
         .args([
@@ -96,6 +109,7 @@ fn compile(clang: &Path, sources: &Path, source: &str, object: &Path) -> Result<
             "-Wno-unused-parameter",
             "-Werror",
         ])
+        .args(define)
         .args(["-c", source, "-o"])
         .arg(object)
         .output()

@@ -2,6 +2,7 @@
 
 mod job;
 pub(crate) mod object;
+pub(crate) mod older;
 mod tables;
 mod watch;
 mod window;
@@ -78,7 +79,8 @@ impl Fence {
     /// be on a BPF file system.
     ///
     /// If another build of the program with the same ABI is pinned, this build's program takes its place in every link, in one
-    /// step each. A fence with another ABI is refused.
+    /// step each. A fence with an older ABI is taken over: ours is put up beside it, gets its policies, counts and table, and only
+    /// then the older one goes. A newer one is an error.
     pub fn open_or_load(pins: &Path) -> Result<Fence> {
         Fence::open_object(pins, FENCE_OBJECT)
     }
@@ -92,7 +94,9 @@ impl Fence {
     }
 
     fn open_object(root: &Path, bytes: &[u8]) -> Result<Fence> {
+        let older = older::find(&Pins::new(root))?;
         let pins = Pins::prepare(root)?;
+        let settled = older.is_none() && pins.marker().exists();
         let hash = object::hash(bytes);
         if object::pinned_meta(&pins)?.is_none() {
             object::load(&pins, bytes)?;
@@ -136,6 +140,12 @@ impl Fence {
                     object_hash: hash,
                 },
             )?;
+        }
+        if let Some(older) = older {
+            older.hand_over(&fence)?;
+        }
+        if !settled {
+            older::settle(&fence)?;
         }
         Ok(fence)
     }
@@ -181,7 +191,10 @@ impl Fence {
     /// May be repeated: if the pin is a link on this cgroup, it is adopted and its policy stays. A pin whose cgroup is gone is
     /// replaced; one that fences another living cgroup is an error.
     pub fn attach(&self, cgroup: &Path, name: &str) -> Result<JobFence> {
-        let cgroup = Cgroup::open(cgroup)?;
+        self.attach_to(&Cgroup::open(cgroup)?, name)
+    }
+
+    fn attach_to(&self, cgroup: &Cgroup, name: &str) -> Result<JobFence> {
         let path = self.inner.pins.link(name)?;
         match self.link_facts(name)? {
             Some(link) if link.cgroup == Some(cgroup.id) => {
@@ -209,7 +222,7 @@ impl Fence {
             .unwrap_or_else(PoisonError::into_inner);
         let job = JobFence::new(Arc::clone(&self.inner), name, cgroup.id);
         job.forget()?;
-        let made = create_link(&self.inner, &cgroup).and_then(|link| {
+        let made = create_link(&self.inner, cgroup).and_then(|link| {
             sys::pin(link.as_fd(), &path)
                 .map_err(Error::kernel("pin link", path.display().to_string()))
         });

@@ -49,4 +49,6 @@ pub use policy::{Counters, Policy};
 pub mod test_objects {
     /// A fence with the right maps that allows everything: what must notice it is under test.
     pub const ALLOW_ALL: &[u8] = include_bytes!(env!("SPUR_ALLOW_ALL_OBJECT"));
+    /// The fence as an agent of the oldest ABI pins it.
+    pub const OLDER: &[u8] = include_bytes!(env!("SPUR_OLDER_OBJECT"));
 }

@@ -94,6 +94,11 @@ impl Pins {
         Ok(pins)
     }
 
+    /// Says in every version's place which ABI is in force in the agent's folder.
+    pub(crate) fn marker(&self) -> PathBuf {
+        self.base.join("meta")
+    }
+
     /// The folder of the guard's links.
     pub(crate) fn guard(&self) -> PathBuf {
         self.root.join("guard")

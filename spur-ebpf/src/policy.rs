@@ -89,4 +89,21 @@ impl Counters {
                 noted: sum.noted + cpu.noted,
             })
     }
+
+    pub(crate) fn to_raw(self) -> RawCounters {
+        let Counters {
+            denied,
+            emitted,
+            suppressed,
+            lost,
+            noted,
+        } = self;
+        RawCounters {
+            denied,
+            emitted,
+            suppressed,
+            lost,
+            noted,
+        }
+    }
 }

@@ -172,6 +172,39 @@ pub(crate) fn cgroup_programs(cgroup: BorrowedFd<'_>, effective: bool) -> io::Re
     Ok(ids)
 }
 
+/// A handle of `open_by_handle_at(2)` for a file of kernfs: its type is `FILEID_KERNFS` of `<linux/exportfs.h>`, and it holds the id.
+#[repr(C)]
+struct KernfsHandle {
+    bytes: u32,
+    kind: i32,
+    id: u64,
+}
+
+/// Opens the folder of a cgroup by the cgroup's id; `mount` is any folder of its file system.
+pub(crate) fn open_cgroup(mount: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> {
+    const FILEID_KERNFS: i32 = 0xfe;
+    let mut handle = KernfsHandle {
+        bytes: size_of::<u64>() as u32,
+        kind: FILEID_KERNFS,
+        id,
+    };
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the handle has the layout of `struct file_handle` with `bytes` bytes, and lives through the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            mount.as_raw_fd(),
+            &raw mut handle,
+            flags,
+        )
+    };
+    match i32::try_from(fd) {
+        // SAFETY: the call succeeded, so this is a new descriptor that nobody else owns.
+        Ok(fd @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The `f_type` of the file system that holds an open file.
 pub(crate) fn fs_magic(file: BorrowedFd<'_>) -> io::Result<i64> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();

@@ -58,7 +58,7 @@ impl JobFence {
     }
 
     /// Writes both forms of a policy. The guard's first: an open needs both, so nothing that is taken away is opened in between.
-    fn write_raw(&self, policy: &RawPolicy) -> Result<()> {
+    pub(super) fn write_raw(&self, policy: &RawPolicy) -> Result<()> {
         let maps = &self.inner.maps;
         update(&maps.guard_policies, &self.key(), policy.bytes())?;
         update(&maps.policies, &self.key(), policy.bytes())
@@ -94,6 +94,23 @@ impl JobFence {
                 .flatten()
                 .filter_map(|bytes| RawCounters::from_bytes(bytes)),
         ))
+    }
+
+    /// Goes on with the counts of an earlier fence on the same cgroup.
+    pub(super) fn start_counters_at(
+        &self,
+        counts: impl Iterator<Item = RawCounters>,
+    ) -> Result<()> {
+        let sum = Counters::sum(counts);
+        let mut values = zero_counters()?;
+        if let Some(first) = values.first_mut() {
+            *first = sum.to_raw().bytes().to_vec();
+        }
+        self.inner
+            .maps
+            .counters
+            .update_percpu(&self.key(), &values, MapFlags::ANY)
+            .map_err(Error::libbpf("write map", "counters"))
     }
 
     /// Adds what the guard needs and an interrupted attempt may have left out.

@@ -235,7 +235,9 @@ pub(super) fn pin_again(inner: &super::Inner) -> Result<()> {
 
 /// Removes all pins and the folder. `meta` goes first, so that a half-removed fence is not adopted.
 pub(super) fn remove_all(pins: &Pins) -> Result<()> {
-    Pins::remove(&pins.object(META))?;
+    for meta in [pins.marker(), pins.object(META)] {
+        Pins::remove(&meta)?;
+    }
     for name in pins.link_names()? {
         Pins::remove(&pins.link(&name)?)?;
     }

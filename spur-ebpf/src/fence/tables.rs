@@ -23,7 +23,8 @@ type Slots = BTreeMap<u32, u32>;
 pub(super) fn set(maps: &Maps, table: &DeviceTable) -> Result<()> {
     table.check()?;
     let (old_majors, old_slots) = read_majors(&maps.window);
-    let (old_devices, unreachable) = read_devices(maps, &old_majors, &old_slots)?;
+    let (old_devices, unreachable) =
+        read_devices(&maps.window, &maps.devices, &old_majors, &old_slots)?;
     // Left by a writer that died; nobody looks there now, and nothing must be found there later.
     unreachable
         .into_iter()
@@ -55,8 +56,13 @@ pub(super) fn set(maps: &Maps, table: &DeviceTable) -> Result<()> {
 
 /// Reads the table back.
 pub(super) fn get(maps: &Maps) -> Result<DeviceTable> {
+    read(&maps.window, &maps.devices)
+}
+
+/// As [`get`], from the maps of any fence.
+pub(super) fn read(window: &Window, map: &MapHandle) -> Result<DeviceTable> {
     let mut table = DeviceTable::new();
-    let (majors, slots) = read_majors(&maps.window);
+    let (majors, slots) = read_majors(window);
     for (&major, &class) in &majors {
         table.set_major(
             major,
@@ -67,7 +73,7 @@ pub(super) fn get(maps: &Maps) -> Result<DeviceTable> {
             },
         );
     }
-    let (devices, _unreachable) = read_devices(maps, &majors, &slots)?;
+    let (devices, _unreachable) = read_devices(window, map, &majors, &slots)?;
     for (RawDeviceKey { major, minor }, entry) in devices {
         let bit = u16::try_from(entry - 1).ok().and_then(GrantBit::new);
         table.list(
@@ -140,21 +146,22 @@ fn read_majors(window: &Window) -> (Majors, Slots) {
 
 /// The entries, and the keys in the map at which the program does not look.
 fn read_devices(
-    maps: &Maps,
+    window: &Window,
+    map: &MapHandle,
     majors: &Majors,
     slots: &Slots,
 ) -> Result<(Devices, Vec<RawDeviceKey>)> {
     let (mut devices, mut unreachable) = (Devices::new(), Vec::new());
     for (&major, &slot) in slots {
-        for (minor, word) in (0..).zip(slot_entries(&maps.window, slot)) {
+        for (minor, word) in (0..).zip(slot_entries(window, slot)) {
             let entry = window::read(word);
             if entry != ENTRY_NONE {
                 devices.insert(RawDeviceKey { major, minor }, entry);
             }
         }
     }
-    for key in maps.devices.keys() {
-        let value = lookup(&maps.devices, &key)?;
+    for key in map.keys() {
+        let value = lookup(map, &key)?;
         let entry = value
             .and_then(|value| value.try_into().ok())
             .map(u32::from_ne_bytes);

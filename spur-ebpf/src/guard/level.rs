@@ -15,8 +15,7 @@ pub(super) fn of_children(folder: &Path) -> Result<u32> {
 
 /// The deepest cgroup v2 mount above the folder says where the folder is in the tree.
 fn level(mountinfo: &str, folder: &Path) -> Option<u32> {
-    let mounts = mountinfo.lines().filter_map(cgroup2_mount);
-    let (root, below) = mounts
+    let (root, below) = crate::cgroup::mounts(mountinfo)
         .filter_map(|(root, point)| Some((root, folder.strip_prefix(point).ok()?)))
         .min_by_key(|(_, below)| below.components().count())?;
     Some(names(root)? + names(below)? + 1)
@@ -31,15 +30,6 @@ fn names(path: &Path) -> Option<u32> {
             Component::ParentDir | Component::Prefix(_) => None,
         })
         .sum()
-}
-
-/// Root within the tree and mount point, of a line of a cgroup v2 mount (`proc_pid_mountinfo(5)`).
-fn cgroup2_mount(line: &str) -> Option<(&Path, &Path)> {
-    let (mount, kind) = line.split_once(" - ")?;
-    let mut fields = mount.split(' ').skip(3);
-    let (root, point) = (fields.next()?, fields.next()?);
-    kind.starts_with("cgroup2 ")
-        .then_some((Path::new(root), Path::new(point)))
 }
 
 #[cfg(test)]

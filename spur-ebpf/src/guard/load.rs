@@ -2,7 +2,7 @@
 
 use super::{Guard, GuardOptions, Hook, HookState, level};
 use crate::abi::{Plain, RawGuardSettings};
-use crate::fence::{Maps, object};
+use crate::fence::{Maps, object, older};
 use crate::pins::{self, Pins};
 use crate::{Error, Result, sys};
 use libbpf_rs::btf::{Btf, types};
@@ -50,6 +50,7 @@ pub(crate) fn guard(pins: &Pins, maps: &Maps, options: &GuardOptions) -> Result<
         guard.links.extend(link.map(|link| (hook, link)));
     }
     write_settings(maps, settings)?;
+    older::remove_guards(pins)?;
     Ok(guard)
 }
 

@@ -189,7 +189,7 @@ fn another_build_of_the_program_takes_over_without_a_gap() {
 fn a_fence_of_another_abi_is_refused() {
     let lab = Lab::new();
     drop(lab.fence());
-    let meta = MapHandle::from_pinned_path(lab.pins().join(FOLDER).join("meta")).unwrap();
+    let meta = MapHandle::from_pinned_path(lab.pins().join("meta")).unwrap();
     for (found, advice) in [(abi::ABI + 1, "or a newer one"), (0, "end its jobs")] {
         let mut value = meta
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)

@@ -15,4 +15,5 @@ mod policy;
 mod proof;
 mod refusal;
 mod stacking;
+mod upgrade;
 mod uring;
