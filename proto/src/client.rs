@@ -1,11 +1,12 @@
 //! A client of the controller over a Unix socket.
 
 use crate::convert::BadMessage;
-use crate::wire;
-use crate::wire::controller_client::ControllerClient;
+use crate::{envelope, wire};
 use hyper_util::rt::TokioIo;
 use spur_core::api::{Refusal, Reply, Request};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
@@ -42,10 +43,11 @@ impl From<BadMessage> for CallError {
     }
 }
 
-/// A connection to the controller. Cheap to clone; clones share the connection.
+/// The way to the controller. Cheap to clone. Each call has a connection to itself; one that is free is used again.
 #[derive(Clone, Debug)]
 pub struct Client {
-    rpc: ControllerClient<Channel>,
+    address: Arc<str>,
+    free: Arc<Mutex<Option<UnixStream>>>,
 }
 
 /// The path of a `unix:/path` address.
@@ -58,11 +60,11 @@ pub fn unix_path(address: &str) -> Option<&Path> {
 
 /// A gRPC channel over one Unix socket connection that is already made. It does not reconnect: when it breaks, connect anew.
 pub async fn channel_over(stream: UnixStream) -> Result<Channel, tonic::transport::Error> {
-    let stream = std::sync::Mutex::new(Some(TokioIo::new(stream)));
+    let stream = Mutex::new(Some(TokioIo::new(stream)));
     let once = tower::service_fn(move |_: Uri| {
         let stream = stream.lock().ok().and_then(|mut slot| slot.take());
         std::future::ready(
-            stream.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected)),
+            stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)),
         )
     });
     Endpoint::from_static("http://spur")
@@ -72,35 +74,85 @@ pub async fn channel_over(stream: UnixStream) -> Result<Channel, tonic::transpor
         .await
 }
 
+fn unreachable(address: &str, cause: impl ToString) -> CallError {
+    CallError::Unreachable {
+        address: address.to_owned(),
+        cause: cause.to_string(),
+    }
+}
+
+fn socket(address: &str) -> Result<&Path, CallError> {
+    unix_path(address).ok_or_else(|| unreachable(address, "an address is unix:/absolute/path"))
+}
+
+fn lost(error: &io::Error) -> CallError {
+    let text = match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => error.to_string(),
+    };
+    CallError::Lost(text)
+}
+
+fn opened(reply: wire::CallReply) -> Result<Reply, CallError> {
+    Result::<Reply, Refusal>::try_from(reply)?.map_err(CallError::Refused)
+}
+
+/// Asks one thing over a connection of its own, and waits on this thread for as long as the controller takes: for programs that ask
+/// and end, which a runtime would only make slower.
+pub fn ask(address: &str, request: &Request) -> Result<Reply, CallError> {
+    let mut stream = std::os::unix::net::UnixStream::connect(socket(address)?)
+        .map_err(|e| unreachable(address, e))?;
+    envelope::write(&mut stream, &wire::CallRequest::from(request), REQUEST_MAX)
+        .and_then(|()| envelope::read(&mut stream, REPLY_MAX))
+        .map_err(|e| lost(&e))
+        .and_then(opened)
+}
+
 impl Client {
     /// Connects to `unix:/path`.
     pub async fn connect(address: &str) -> Result<Self, CallError> {
-        let unreachable = |cause: String| CallError::Unreachable {
-            address: address.to_owned(),
-            cause,
+        let client = Self {
+            address: address.into(),
+            free: Arc::default(),
         };
-        let path: PathBuf = unix_path(address)
-            .ok_or_else(|| unreachable("an address is unix:/absolute/path".to_owned()))?
-            .to_owned();
-        let stream = UnixStream::connect(path)
-            .await
-            .map_err(|e| unreachable(e.to_string()))?;
-        let channel = channel_over(stream)
-            .await
-            .map_err(|e| unreachable(e.to_string()))?;
-        let rpc = ControllerClient::new(channel)
-            .max_decoding_message_size(REPLY_MAX)
-            .max_encoding_message_size(REQUEST_MAX);
-        Ok(Self { rpc })
+        let stream = client.dial().await?;
+        client.put(stream);
+        Ok(client)
     }
 
     /// Asks, and waits for the answer for as long as the controller takes. Dropping the future gives up the wait.
     pub async fn call(&self, request: &Request) -> Result<Reply, CallError> {
-        let mut rpc = self.rpc.clone();
-        let answer = rpc.call(wire::CallRequest::from(request)).await;
-        let reply = answer
-            .map_err(|status| CallError::Lost(status.message().to_owned()))?
-            .into_inner();
-        Result::<Reply, Refusal>::try_from(reply)?.map_err(CallError::Refused)
+        let mut stream = match self.take() {
+            Some(stream) => stream,
+            None => self.dial().await?,
+        };
+        let question = wire::CallRequest::from(request);
+        let answer = async {
+            envelope::write_async(&mut stream, &question, REQUEST_MAX).await?;
+            envelope::read_async(&mut stream, REPLY_MAX).await
+        };
+        let reply = answer.await.map_err(|e| lost(&e))?;
+        self.put(stream);
+        opened(reply)
+    }
+
+    async fn dial(&self) -> Result<UnixStream, CallError> {
+        let stream = UnixStream::connect(socket(&self.address)?).await;
+        stream.map_err(|e| unreachable(&self.address, e))
+    }
+
+    /// The free connection, unless the controller has closed it meanwhile.
+    fn take(&self) -> Option<UnixStream> {
+        let stream = self.lock().take()?;
+        let alive = matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        alive.then_some(stream)
+    }
+
+    fn put(&self, stream: UnixStream) {
+        *self.lock() = Some(stream);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod convert;
+pub mod envelope;
 pub mod frame;
 pub mod ticket;
 

@@ -1,4 +1,4 @@
-//! The whole interface of the controller, whatever carries it (gRPC now, REST later): one request enum, one reply enum, one
+//! The whole interface of the controller, whatever carries it (messages on a Unix socket now, REST later): one request enum, one reply enum, one
 //! refusal. Fronts translate and decide nothing.
 
 use crate::denial::{Denial, DenialCount, DenialRow};

@@ -5,7 +5,7 @@ use crate::driver::{self, Input, Parts};
 use crate::error::DaemonError;
 use crate::front::accept::accept;
 use crate::front::auth::Users;
-use crate::front::grpc::Front;
+use crate::front::calls;
 use crate::front::socket;
 use crate::links::Links;
 use crate::service::Service;
@@ -165,12 +165,11 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     let agents = socket::bind(&config.agent_socket, 0o600).await?;
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
-    let front = Front::new(Arc::new(service)).server();
-    servers.spawn(server().serve_with_incoming_shutdown(
-        front,
-        accept(clients),
-        told(leave.clone()),
-    ));
+    let calls = calls::serve(clients, Arc::new(service), leave.clone());
+    servers.spawn(async move {
+        calls.await;
+        Ok(())
+    });
     servers.spawn(server().serve_with_incoming_shutdown(
         links.server(),
         accept(agents),

@@ -2,5 +2,5 @@
 
 pub mod accept;
 pub mod auth;
-pub mod grpc;
+pub mod calls;
 pub mod socket;

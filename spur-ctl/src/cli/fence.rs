@@ -91,13 +91,13 @@ fn after<'a>(seen: &[Denial], found: &'a [Denial]) -> &'a [Denial] {
 }
 
 fn denials(job: Option<JobId>, limit: u32) -> Result<Vec<Denial>, Failure> {
-    match link::run(link::ask(&Request::Denials {
+    match link::question(&Request::Denials {
         job,
         limit,
         after: 0,
         alarms: false,
         wait: false,
-    })) {
+    }) {
         Ok(Reply::Denials(denials)) => Ok(denials),
         Ok(_) => Err(failed(&link::unexpected())),
         Err(trouble) => Err(failed(&trouble)),
@@ -119,11 +119,8 @@ fn explain(id: JobId) -> Result<u8, Failure> {
         all_states: true,
         ..JobFilter::default()
     };
-    let answers = link::run(async {
-        let client = link::connect().await?;
-        let jobs = link::call(&client, &Request::Jobs { filter }).await?;
-        Ok((jobs, link::call(&client, &Request::Nodes).await?))
-    });
+    let answers = link::question(&Request::Jobs { filter })
+        .and_then(|jobs| Ok((jobs, link::question(&Request::Nodes)?)));
     let (jobs, nodes) = match answers.map_err(|trouble| failed(&trouble))? {
         (Reply::Jobs(jobs), Reply::Nodes(nodes)) => (jobs, nodes),
         (_, _) => return Err(failed(&link::unexpected())),

@@ -2,7 +2,7 @@
 
 use spur_core::api::{Refusal, RefusalKind, Reply, Request};
 use spur_core::slurm::codes;
-use spur_proto::client::{CallError, Client};
+use spur_proto::client::{self, CallError, Client};
 use std::future::Future;
 use std::time::Duration;
 
@@ -59,14 +59,19 @@ pub fn refusal_text(refusal: &Refusal) -> String {
     codes::message(refusal.kind).to_owned()
 }
 
-/// Runs a command's asynchronous part on this thread.
+/// Runs a command's asynchronous part on this thread. A process that may not even open the two or three files that takes says so
+/// and ends.
 pub fn run<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime
-        .expect("a runtime needs an epoll and a timer, which every process may make")
-        .block_on(work)
+    match runtime {
+        Ok(runtime) => runtime.block_on(work),
+        Err(e) => {
+            super::output::complain(&[format!("error: cannot wait for events: {e}")]);
+            std::process::exit(1)
+        }
+    }
 }
 
 /// The controller's address.
@@ -74,6 +79,26 @@ pub fn address() -> String {
     super::process::var("SPUR_CONTROLLER")
         .filter(|address| !address.is_empty())
         .unwrap_or_else(|| DEFAULT_ADDRESS.to_owned())
+}
+
+/// Asks one thing, without a runtime: for commands that ask and end.
+pub fn question(request: &Request) -> Result<Reply, Trouble> {
+    client::ask(&address(), request).map_err(trouble)
+}
+
+/// [`question`], with some patience while nobody listens. Nothing was sent then, so that it is safe to try again.
+pub fn question_patiently(request: &Request) -> Result<Reply, Trouble> {
+    let address = address();
+    let mut tries = 1;
+    loop {
+        match client::ask(&address, request) {
+            Err(CallError::Unreachable { .. }) if tries < CONNECT_TRIES => {
+                tries += 1;
+                std::thread::sleep(CONNECT_PAUSE);
+            }
+            answer => return answer.map_err(trouble),
+        }
+    }
 }
 
 /// Connects once.

@@ -42,23 +42,18 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
         payload: Some(payload),
     };
     let refused = |trouble: &Trouble| submit::refused(Command::Sbatch, &spec, trouble, verbose);
-    link::run(async {
-        let client = link::connect_patiently()
-            .await
-            .map_err(|trouble| refused(&trouble))?;
-        match link::call(&client, &request).await {
-            Ok(Reply::Submitted { job }) => {
-                announce_job(&options, job);
-                if options.on("wait") {
-                    wait(job).await
-                } else {
-                    Ok(0)
-                }
+    match link::question_patiently(&request) {
+        Ok(Reply::Submitted { job }) => {
+            announce_job(&options, job);
+            if options.on("wait") {
+                link::run(wait(job))
+            } else {
+                Ok(0)
             }
-            Ok(_) => Err(refused(&link::unexpected())),
-            Err(trouble) => Err(refused(&trouble)),
         }
-    })
+        Ok(_) => Err(refused(&link::unexpected())),
+        Err(trouble) => Err(refused(&trouble)),
+    }
 }
 
 fn announce_job(options: &Options, job: JobId) {

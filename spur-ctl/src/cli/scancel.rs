@@ -10,7 +10,6 @@ use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::{JobId, StepId, StepKind, Uid};
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
 use spur_core::slurm::signal;
-use spur_proto::client::Client;
 use std::io::Write as _;
 
 /// What is to be sent.
@@ -35,17 +34,14 @@ struct Target {
 pub fn main(options: &Options) -> Result<u8, Failure> {
     let blow = blow(options)?;
     let targets = targets(options)?;
-    let done = link::run(async {
-        let client = link::connect().await?;
-        let mut worst = 0;
-        for target in targets {
-            worst = worst.max(strike(options, &client, target, blow).await?);
-        }
-        Ok(worst)
-    });
-    done.map_err(|trouble: Trouble| {
-        Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1)
-    })
+    let mut worst = 0;
+    for target in targets {
+        let done = strike(options, target, blow).map_err(|trouble| {
+            Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1)
+        })?;
+        worst = worst.max(done);
+    }
+    Ok(worst)
 }
 
 fn blow(options: &Options) -> Result<Blow, Failure> {
@@ -163,14 +159,13 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
 }
 
 /// Carries out one target; the answer is the exit code.
-async fn strike(
+fn strike(
     options: &Options,
-    client: &Client,
     mut target: Target,
     blow: Blow,
 ) -> Result<u8, Trouble> {
     if options.on("interactive") || needs_looking(options) {
-        target.filter.ids = confirmed(options, client, &target.filter).await?;
+        target.filter.ids = confirmed(options, &target.filter)?;
         if target.filter.ids.is_empty() {
             return Ok(0);
         }
@@ -184,7 +179,7 @@ async fn strike(
             batch_only,
             step: target.step,
         };
-        match link::call(client, &request).await {
+        match link::question(&request) {
             Ok(Reply::PerJob(results)) => {
                 worst = worst.max(report(options, target.step, blow, &results));
             }
@@ -213,13 +208,9 @@ fn needs_looking(options: &Options) -> bool {
 }
 
 /// The jobs that pass every filter and, with `-i`, that the user agrees to.
-async fn confirmed(
-    options: &Options,
-    client: &Client,
-    filter: &JobFilter,
-) -> Result<Vec<JobId>, Trouble> {
+fn confirmed(options: &Options, filter: &JobFilter) -> Result<Vec<JobId>, Trouble> {
     let filter = filter.clone();
-    let Reply::Jobs(jobs) = link::call(client, &Request::Jobs { filter }).await? else {
+    let Reply::Jobs(jobs) = link::question(&Request::Jobs { filter })? else {
         return Err(link::unexpected());
     };
     let mut chosen = Vec::new();

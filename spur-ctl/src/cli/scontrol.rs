@@ -137,7 +137,7 @@ fn need(word: &str, rest: &[String], least: usize) -> Result<(), Failure> {
 }
 
 fn ping() -> u8 {
-    match link::run(link::ask(&Request::Ping)) {
+    match link::question(&Request::Ping) {
         Ok(Reply::Pong { host, .. }) => {
             output::print(&format!("Slurmctld(primary) at {host} is UP\n"));
             0
@@ -154,7 +154,7 @@ fn ping() -> u8 {
 
 /// Asks one thing, with trouble worded as `PREFIX: WHY`.
 fn ask(request: &Request, prefix: &str) -> Result<Reply, Failure> {
-    link::run(link::ask(request)).map_err(|trouble| worded(prefix, &trouble))
+    link::question(request).map_err(|trouble| worded(prefix, &trouble))
 }
 
 fn worded(prefix: &str, trouble: &Trouble) -> Failure {

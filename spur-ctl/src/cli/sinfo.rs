@@ -137,11 +137,8 @@ type Fetched = (Vec<Arc<NodeView>>, Vec<Arc<Partition>>);
 fn fetch(options: &Options) -> Result<Fetched, Failure> {
     let failed =
         |trouble: Trouble| Failure::plain(format!("slurm_load_partitions: {}", trouble.text()), 1);
-    let answers = link::run(async {
-        let client = link::connect().await?;
-        let nodes = link::call(&client, &Request::Nodes).await?;
-        Ok((nodes, link::call(&client, &Request::Partitions).await?))
-    });
+    let answers = link::question(&Request::Nodes)
+        .and_then(|nodes| Ok((nodes, link::question(&Request::Partitions)?)));
     let wanted = options.value("partition").map(filter::list);
     match answers.map_err(failed)? {
         (Reply::Nodes(nodes), Reply::Partitions(mut partitions)) => {

@@ -63,7 +63,7 @@ fn fetch(query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
     }
     let failed =
         |trouble: Trouble| Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1);
-    let reply = link::run(link::ask(&Request::Jobs { filter: wanted })).map_err(failed)?;
+    let reply = link::question(&Request::Jobs { filter: wanted }).map_err(failed)?;
     let Reply::Jobs(jobs) = reply else {
         return Err(failed(link::unexpected()));
     };

@@ -26,7 +26,7 @@ pub fn main(args: &[OsString]) -> Result<u8, Failure> {
         }
     }
     let failed = |trouble: &link::Trouble| Failure::error("spur stats", trouble.text());
-    match link::run(link::ask(&Request::Stats)) {
+    match link::question(&Request::Stats) {
         Ok(Reply::Stats(stats)) => {
             output::print(&text(&stats));
             Ok(0)

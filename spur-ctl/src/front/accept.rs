@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
@@ -105,6 +106,13 @@ impl Drop for Seat {
 pub struct Connection {
     stream: UnixStream,
     _seat: Seat,
+}
+
+impl Connection {
+    /// Who is at the other end, as the kernel says.
+    pub fn peer(&self) -> io::Result<UCred> {
+        self.stream.peer_cred()
+    }
 }
 
 impl Connected for Connection {

@@ -67,7 +67,7 @@ pub fn hold(options: &Options, words: &[String], hold: bool) -> Result<u8, Failu
 pub fn requeue(options: &Options, words: &[String]) -> Result<u8, Failure> {
     let mut code = 0;
     for job in ids(words, "slurm_requeue error")? {
-        match link::run(link::ask(&Request::Requeue { job })) {
+        match link::question(&Request::Requeue { job }) {
             Ok(_) => {}
             Err(trouble) => {
                 code = 1;
@@ -129,7 +129,7 @@ fn job(options: &Options, list: &str, rest: &Pairs) -> Result<u8, Failure> {
     let mut code = 0;
     for job in ids(&[list.to_owned()], "slurm_update error")? {
         let request = job_change(job, rest)?;
-        if let Err(trouble) = link::run(link::ask(&request)) {
+        if let Err(trouble) = link::question(&request) {
             code = 1;
             if !options.on("quiet") {
                 output::complain(&[match trouble {
@@ -277,7 +277,7 @@ fn partition(name: &str, rest: &Pairs) -> Result<u8, Failure> {
 
 /// Asks for a change that only operators may make: Slurm words a refusal as a wrong user.
 fn changed(request: &Request) -> Result<u8, Failure> {
-    match link::run(link::ask(request)) {
+    match link::question(request) {
         Ok(_) => Ok(0),
         Err(trouble) if trouble.kind() == Some(RefusalKind::AccessDenied) => {
             Err(Failure::plain("slurm_update error: Invalid user id", 1))
