@@ -1,8 +1,9 @@
 //! The store in one `SQLite` file with its write-ahead log.
 //!
-//! `append` is one transaction: with `synchronous = FULL` its commit is one fsync of the WAL. The WAL is folded into the file
+//! `append` is one transaction: with `synchronous = FULL` its commit is one fdatasync of the WAL. The WAL is folded into the file
 //! only at snapshots, so between them the file is never written, and a WAL cut at any byte is a shorter list of whole batches.
 
+use super::room::Room;
 use super::{Batch, Loaded, Store, StoreError};
 use prost::Message;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -32,9 +33,7 @@ pub(crate) fn private(path: &Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     drop(options.open(path)?);
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    for file in [path.to_owned(), log.into()] {
+    for file in [path.to_owned(), wal(path)] {
         match std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -43,11 +42,20 @@ pub(crate) fn private(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The file of the write-ahead log, as `SQLite` names it.
+fn wal(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
 /// The store in a file.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
     db: Connection,
+    /// None where there could be none; commits then take longer.
+    room: Option<Room>,
     last: u64,
     log_bytes: u64,
     snapshot_bytes: u64,
@@ -76,11 +84,14 @@ impl Sqlite {
         let mut store = Self {
             path: path.to_owned(),
             db,
+            room: None,
             last: 0,
             log_bytes: 0,
             snapshot_bytes: 0,
         };
         store.prepare().map_err(fail)?;
+        store.room = Room::open(&wal(path)).ok();
+        store.keep_room();
         Ok(store)
     }
 
@@ -113,6 +124,12 @@ impl Sqlite {
     fn checkpoint(&self) -> rusqlite::Result<()> {
         self.db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    }
+
+    fn keep_room(&mut self) {
+        if let Some(room) = &mut self.room {
+            room.keep();
+        }
     }
 
     fn unwritten(&self, cause: impl Display) -> StoreError {
@@ -214,6 +231,7 @@ impl Store for Sqlite {
         let (last, bytes) = self.write(batch).map_err(|e| self.unwritten(e))?;
         self.last = last;
         self.log_bytes += bytes;
+        self.keep_room();
         Ok(())
     }
 
@@ -233,7 +251,9 @@ impl Store for Sqlite {
         self.snapshot_bytes = state.len() as u64;
         // The snapshot counts already; a fold that fails is made up for by the next.
         self.checkpoint()
-            .map_err(|e| self.unwritten(format!("fold the write-ahead log: {e}")))
+            .map_err(|e| self.unwritten(format!("fold the write-ahead log: {e}")))?;
+        self.keep_room();
+        Ok(())
     }
 
     fn log_bytes(&self) -> u64 {

@@ -110,7 +110,9 @@ async fn a_log_cut_at_any_byte_of_its_tail_never_stops_the_start() {
     }
     controller.kill();
     let state = controller.dir.join("state");
-    let wal = std::fs::read(state.join("spur.db-wal")).unwrap();
+    let mut wal = std::fs::read(state.join("spur.db-wal")).unwrap();
+    // Without the zeros ahead of it.
+    wal.truncate(wal.iter().rposition(|byte| *byte != 0).unwrap() + 1);
     let mut counts = Vec::new();
     for cut in [
         0,
