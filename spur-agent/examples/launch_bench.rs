@@ -125,6 +125,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         kill_on_bad_exit: false,
         kill_wait: 30,
         client_early: serde_bytes::ByteBuf::new(),
+        fenced: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cgroup::limits::Limits;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::compose::{self, Place, Source};
 use crate::fence::holders;
-use crate::fence::node::{Holder, chain};
+use crate::fence::node::{Holder, NodeFence, chain};
 use crate::fence::revoke::HoldOn;
 use crate::launch::{self, LaunchError, Supervisor, step_dir, steps_dir};
 use crate::node::Node;
@@ -149,6 +149,7 @@ pub fn start(
         gpus: &node.machine.inventory.gpus,
         host_cpus: &node.machine.host_cpus,
         kill_wait: node.config.kill_wait,
+        fenced: node.fence().map(NodeFence::classes).unwrap_or_default(),
     };
     let spec = compose::step(order, step, source, &place);
     let dir = step_dir(

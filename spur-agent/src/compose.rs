@@ -35,6 +35,8 @@ pub struct Place<'a> {
     pub host_cpus: &'a [u32],
     /// Seconds between TERM and KILL.
     pub kill_wait: u64,
+    /// Fenced devices, see [`StepLaunch::fenced`].
+    pub fenced: Vec<(u32, Option<u32>)>,
 }
 
 /// Everything that the supervisor of this step is told.
@@ -104,6 +106,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         kill_on_bad_exit: matches!(source, Source::Client(open) if open.kill_on_bad_exit),
         kill_wait: u32::try_from(place.kill_wait).unwrap_or(u32::MAX),
         client_early: ByteBuf::new(),
+        fenced: place.fenced.clone(),
     }
 }
 
@@ -235,6 +238,7 @@ mod tests {
             gpus: &[],
             host_cpus: &[4, 6, 8],
             kill_wait: 30,
+            fenced: vec![(195, None)],
         }
     }
 
@@ -261,6 +265,7 @@ mod tests {
             &place(),
         );
         assert_eq!(launch.stdio.stdin, Input::Null);
+        assert_eq!(launch.fenced, [(195, None)]);
         let Output::File { path, append: true } = &launch.stdio.stdout else {
             panic!("{:?}", launch.stdio)
         };

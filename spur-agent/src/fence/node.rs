@@ -2,6 +2,7 @@
 
 use super::bits::{self, Bits};
 use super::change::{self, Memory};
+use super::classes::Fenced;
 use super::resolve::{Devices, Ungrantable, resolve};
 use super::watched::{Wards, Watched};
 use super::{mount, table};
@@ -516,6 +517,18 @@ impl NodeFence {
         files.iter().map(|file| (file.major, file.minor)).collect()
     }
 
+    /// Everything that is fenced: majors, and a minor or all.
+    pub fn classes(&self) -> Vec<(u32, Option<u32>)> {
+        let look = self.look();
+        let fenced = look.devices.fenced.iter();
+        fenced
+            .map(|fenced| match *fenced {
+                Fenced::Major(major) => (major, None),
+                Fenced::Device(major, minor) => (major, Some(minor)),
+            })
+            .collect()
+    }
+
     /// The path of a device, for people; empty if unknown.
     pub fn path_of(&self, major: u32, minor: u32) -> String {
         let look = self.look();
@@ -598,3 +611,6 @@ fn is_subset(some: &Grants, all: &Grants) -> bool {
 pub fn counters(fence: &JobFence) -> Counters {
     fence.counters().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,9 @@ pub struct StepLaunch {
     pub kill_wait: u32,
     /// Bytes that were read from the client's connection after its `Open` message, if any.
     pub client_early: ByteBuf,
+    /// Character devices that no stream may be, granted or not: a major, and a minor or all.
+    #[serde(default)]
+    pub fenced: Vec<(u32, Option<u32>)>,
 }
 
 /// One task (process) of a step.

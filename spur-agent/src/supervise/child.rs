@@ -177,12 +177,12 @@ impl Child<'_> {
             }
         };
         let (status, go) = (above(&self.status)?, above(self.go)?);
-        for (number, (end, fd)) in (0..).zip([
-            (&self.ends.stdin, stdin),
-            (&self.ends.stdout, stdout),
-            (&self.ends.stderr, stderr),
+        for (number, (end, fd, name)) in (0..).zip([
+            (&self.ends.stdin, stdin, "stdin"),
+            (&self.ends.stdout, stdout, "stdout"),
+            (&self.ends.stderr, stderr, "stderr"),
         ]) {
-            harmless(end, &fd)?;
+            self.harmless(end, &fd, name)?;
             // Owned by nobody here: the number stays open for the program.
             let _: RawFd = sys::fd::place(fd, number, false)
                 .map_err(lost())?
@@ -193,6 +193,33 @@ impl Child<'_> {
         // All that the supervisor's copied state still owns goes; none of it is used or dropped in this process.
         sys::process::close_from(CLOSE_FROM).map_err(lost())?;
         Ok((status, go))
+    }
+
+    /// Refuses a stream that is handed in and is no pipe, and one that is a fenced device: also a device that the job was given is
+    /// to be opened by the job itself, so that no descriptor of it is older than the program.
+    fn harmless(&self, end: &End, fd: &OwnedFd, name: &str) -> Result<(), Failure> {
+        let stat = rustix::fs::fstat(fd).map_err(|e| lost()(e.into()))?;
+        let kind = file_type(&stat);
+        match end {
+            End::Pipe(_) if kind == FileType::Fifo => Ok(()),
+            End::Pipe(_) => Err(Failure(Stage::Node, "a stream is not a pipe".into())),
+            End::File { path, .. } if kind == FileType::CharacterDevice => {
+                let (major, minor) = (
+                    rustix::fs::major(stat.st_rdev),
+                    rustix::fs::minor(stat.st_rdev),
+                );
+                let mut fenced = self.spec.fenced.iter();
+                if fenced.any(|(of, only)| *of == major && only.is_none_or(|only| only == minor)) {
+                    let text = format!(
+                        "Could not open {name} file {}: it is a fenced device ({major}:{minor}), which no stream may be",
+                        path.display()
+                    );
+                    return Err(Failure(Stage::Job, text));
+                }
+                Ok(())
+            }
+            End::File { .. } | End::Null | End::AsStdout => Ok(()),
+        }
     }
 
     /// Reports, waits to be let go, and executes.
@@ -242,17 +269,6 @@ fn let_go(go: &OwnedFd) -> bool {
 
 fn file_type(stat: &rustix::fs::Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
-}
-
-/// Refuses a stream that did not come through the fence and is not a pipe: no descriptor of a device may be handed in.
-fn harmless(end: &End, fd: &OwnedFd) -> Result<(), Failure> {
-    let End::Pipe(_) = end else { return Ok(()) };
-    let stat = rustix::fs::fstat(fd).map_err(|e| lost()(e.into()))?;
-    if file_type(&stat) == FileType::Fifo {
-        Ok(())
-    } else {
-        Err(Failure(Stage::Node, "a stream is not a pipe".into()))
-    }
 }
 
 fn lost() -> impl FnOnce(io::Error) -> Failure {

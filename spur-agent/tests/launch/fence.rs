@@ -155,6 +155,62 @@ fn a_step_without_its_fence_does_not_start() {
 }
 
 #[test]
+fn a_supervisor_has_no_io_uring_through_which_its_tasks_could_open() {
+    let bench = Bench::new();
+    let spec = bench.sh("read line; echo $line");
+    let mut client = bench.connect(&spec);
+    let pid = client.supervisor.pid();
+    let open: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect();
+    assert!(
+        !open.is_empty() && !open.iter().any(|fd| fd.contains("io_uring")),
+        "{open:?}"
+    );
+    client.socket.take();
+}
+
+#[test]
+fn no_stream_is_a_fenced_device_also_one_that_may_be_opened() {
+    let bench = Bench::new();
+    let mut spec = bench.sh("echo ran");
+    // In the place of a GPU: a device with a driver behind it, so that the open itself succeeds.
+    spec.fenced = vec![(1, Some(7))];
+    for (name, input) in [("stdin", true), ("stdout", false)] {
+        let mut spec = spec.clone();
+        spec.step = bench.sh("").step;
+        spec.cgroup = bench.job.step(spec.step.step).unwrap().path().into();
+        let file = super::support::bytes("/dev/full");
+        if input {
+            spec.stdio.stdin = spur_agent::launch::Input::File(file);
+        } else {
+            spec.stdio.stdout = spur_agent::launch::Output::File {
+                path: file,
+                append: false,
+            };
+        }
+        let heard = bench.run(&spec);
+        let failure = heard.record.failure.unwrap();
+        assert_eq!(
+            failure,
+            format!(
+                "Could not open {name} file /dev/full: it is a fenced device (1:7), which no stream may be"
+            )
+        );
+        assert!(!heard.record.node_fault && heard.exits.is_empty());
+    }
+    spec.fenced = vec![(1, Some(11)), (195, None)];
+    spec.stdio.stdin = spur_agent::launch::Input::File(super::support::bytes("/dev/zero"));
+    assert_eq!(
+        bench.run(&spec).stdout,
+        b"ran\n",
+        "others are left to file modes"
+    );
+}
+
+#[test]
 fn redirections_are_opened_inside_the_fence() {
     let fenced = Fenced::new();
     for (minor, why) in [(1, "Operation not permitted"), (0, "No such device")] {

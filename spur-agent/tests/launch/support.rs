@@ -84,6 +84,7 @@ impl Bench {
             kill_on_bad_exit: false,
             kill_wait: 30,
             client_early: serde_bytes::ByteBuf::new(),
+            fenced: Vec::new(),
         }
     }
 

@@ -1,0 +1,271 @@
+//! A fixture machine under a real fence: what a process in a job's cgroup can open while devices come and go.
+
+use super::*;
+use crate::cgroup::{Cgroup, Root};
+use crate::discover::{survey, tests::Fake};
+use crate::fence::standin;
+use rustix::mount::{UnmountFlags, unmount};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+const DEVICES: &str = "Character devices:\n195 nvidia\n226 drm\n235 nvidia-caps\n";
+
+/// Two GPUs of NVIDIA in files, and everything else real. The numbers have no driver here: an open that the fence allows finds none.
+struct Lab {
+    fake: Fake,
+    dir: tempfile::TempDir,
+    root: Root,
+    fence: NodeFence,
+    config: Config,
+    machine: Machine,
+}
+
+impl Lab {
+    fn new(name: &str) -> Option<Self> {
+        let driver = std::fs::read_to_string("/proc/devices").unwrap_or_default();
+        if !rustix::process::geteuid().is_root() || driver.contains("195 nvidia") {
+            eprintln!("skipped: needs root, and a machine without NVIDIA's driver");
+            return None;
+        }
+        let fake = Fake::new();
+        fake.file("proc/devices", DEVICES)
+            .nvidia("0000:19:00.0", 0, "GPU-aa", "NVIDIA H200")
+            .nvidia("0000:2a:00.0", 1, "GPU-bb", "NVIDIA H200");
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display();
+        let folder = format!("spurd-lab-{}-{name}", std::process::id());
+        let text = format!(
+            "cluster = \"test\"\nnode = \"n1\"\nstate_dir = \"{at}\"\ntoken_file = \"{at}/token\"\ncgroup = \"{folder}\"\n\
+             bpffs = \"{at}/bpf\"\nroot = {:?}\n",
+            fake.tree().path("")
+        );
+        let config = Config::parse(Path::new("lab.toml"), &text).unwrap();
+        let root = Root::open(&folder).unwrap();
+        let machine = survey(&fake.tree(), &config.declare, &[]);
+        let fence = open(&config, &machine).unwrap();
+        for (number, (major, minor)) in [(195, 0), (195, 1), (235, 12), (235, 21)]
+            .into_iter()
+            .enumerate()
+        {
+            standin::make(&dir.path().join(format!("dev{number}")), major, minor).unwrap();
+        }
+        Some(Self {
+            fake,
+            dir,
+            root,
+            fence,
+            config,
+            machine,
+        })
+    }
+
+    fn holder(job: u32, gpus: &[u32]) -> Holder {
+        Holder {
+            job: JobId(job),
+            step: None,
+            generation: Generation(1),
+            gpus: gpus.iter().copied().collect(),
+        }
+    }
+
+    fn job(&self, job: u32, gpus: &[u32]) -> Cgroup {
+        let cgroup = self.root.create_job(JobId(job)).unwrap();
+        self.fence
+            .attach(cgroup.path(), &Self::holder(job, gpus))
+            .unwrap();
+        cgroup
+    }
+
+    fn node(&self, number: usize) -> PathBuf {
+        self.dir.path().join(format!("dev{number}"))
+    }
+
+    /// Which of the nodes (0 and 1: the GPUs', 2 and 3: MIG's) a process of the cgroup can open.
+    fn opens(&self, cgroup: &Cgroup) -> Vec<usize> {
+        (0..4)
+            .filter(|number| {
+                let script = format!(
+                    "echo 0 > {}/cgroup.procs; : < {}",
+                    cgroup.path().display(),
+                    self.node(*number).display()
+                );
+                let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                match text.contains("not permitted") {
+                    true => false,
+                    false => {
+                        assert!(text.contains("No such device"), "{text}");
+                        true
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// A process in the cgroup with a device as its input that anybody may open.
+    fn holding(&self, cgroup: &Cgroup, device: &str) -> Child {
+        let child = Command::new("sleep")
+            .arg("60")
+            .stdin(std::fs::File::open(device).unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::fs::write(cgroup.path().join("cgroup.procs"), child.id().to_string()).unwrap();
+        child
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for job in self.root.jobs().unwrap_or_default() {
+            if let Ok(Some(cgroup)) = self.root.job(job) {
+                drop(cgroup.kill());
+                drop(cgroup.wait_empty(std::time::Duration::from_secs(10)));
+                drop(cgroup.remove());
+            }
+        }
+        drop(self.root.remove());
+        drop(unmount(&self.config.bpffs, UnmountFlags::DETACH));
+    }
+}
+
+#[test]
+fn an_old_grant_never_reaches_a_reused_minor() {
+    let Some(lab) = Lab::new("minor") else { return };
+    let (one, two) = (lab.job(1, &[0]), lab.job(2, &[1]));
+    assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![0], vec![1]));
+    lab.fake
+        .nvidia("0000:19:00.0", 1, "GPU-aa", "NVIDIA H200")
+        .nvidia("0000:2a:00.0", 0, "GPU-bb", "NVIDIA H200");
+    assert!(lab.fence.settle().unwrap().is_empty());
+    assert_eq!(
+        (lab.opens(&one), lab.opens(&two)),
+        (vec![1], vec![0]),
+        "swapped"
+    );
+    // The kernel says that one goes; it is still to be seen, and closed already.
+    let leaves = |identity: &crate::discover::Identity| matches!(identity, crate::discover::Identity::Nvidia { pci, .. } if pci == "0000:19:00.0");
+    let lost = lab.fence.close(leaves).unwrap();
+    assert_eq!(lost, Lost::from([(0, BTreeSet::from([(195, 1)]))]));
+    assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![], vec![0]));
+    assert_eq!(
+        lab.fence.jobs_with(&BTreeSet::from([0])),
+        BTreeSet::from([JobId(1)])
+    );
+    // It is gone, and the other one has its number.
+    lab.fake
+        .remove("proc/driver/nvidia/gpus/0000:19:00.0")
+        .nvidia("0000:2a:00.0", 1, "GPU-bb", "NVIDIA H200");
+    lab.fence.settle().unwrap();
+    assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![], vec![1]));
+    let why = lab.fence.ungrantable();
+    assert!(why[0].1.contains("is gone"), "{why:?}");
+    let refused = lab.root.create_job(JobId(3)).unwrap();
+    assert!(
+        lab.fence
+            .attach(refused.path(), &Lab::holder(3, &[0]))
+            .is_err()
+    );
+    // It is back, with another number, and with it the grant of the job that still holds it.
+    lab.fake.nvidia("0000:19:00.0", 0, "GPU-aa", "NVIDIA H200");
+    lab.fence.settle().unwrap();
+    assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![0], vec![1]));
+    lab.fake.nvidia("0000:3b:00.0", 2, "GPU-cc", "NVIDIA H200");
+    let appeared = lab.fence.appeared();
+    assert!(
+        appeared.len() == 1 && appeared[0].starts_with("GPU-cc at 0000:3b:00.0 came after"),
+        "{appeared:?}"
+    );
+}
+
+#[test]
+fn a_gpu_that_is_partitioned_anew_is_closed_until_its_job_has_ended() {
+    let Some(lab) = Lab::new("mig") else { return };
+    let instance = |name: &str, cap: u32| {
+        lab.fake.file(
+            &format!("proc/driver/nvidia/capabilities/gpu0/mig/{name}/access"),
+            &format!("DeviceFileMinor: {cap}\n"),
+        );
+    };
+    instance("gi1", 12);
+    let one = lab.job(1, &[0]);
+    assert_eq!(lab.opens(&one), [0, 2]);
+    lab.fake
+        .remove("proc/driver/nvidia/capabilities/gpu0/mig/gi1");
+    instance("gi2", 21);
+    let lost = lab.fence.refresh().unwrap();
+    assert_eq!(lost.keys().collect::<Vec<_>>(), [&0]);
+    assert_eq!(lab.opens(&one), [0usize; 0], "all of the GPU");
+    assert!(
+        lab.fence.ungrantable()[0]
+            .1
+            .contains("partitioned anew (MIG)")
+    );
+    // Also for an agent that starts anew: the policy still holds the bit.
+    let again = open(&lab.config, &lab.machine).unwrap();
+    assert!(
+        again.ungrantable()[0].1.contains("partitioned anew"),
+        "{:?}",
+        again.ungrantable()
+    );
+    // The job ends: whoever comes next gets the GPU as it is.
+    lab.fence.stop_watching(JobId(1));
+    one.remove().unwrap();
+    lab.fence.detach(JobId(1)).unwrap();
+    assert!(lab.fence.ungrantable().is_empty());
+    let two = lab.job(2, &[0]);
+    assert_eq!(lab.opens(&two), [0, 3]);
+}
+
+#[test]
+fn a_narrowed_job_opens_no_more_and_ends_if_it_could_go_on() {
+    let Some(lab) = Lab::new("narrow") else {
+        return;
+    };
+    let job = lab.job(1, &[0, 1]);
+    let step = job.step(StepKind::Batch).unwrap();
+    let narrow = Holder {
+        step: Some(StepKind::Batch),
+        ..Lab::holder(1, &[1])
+    };
+    lab.fence.attach(step.path(), &narrow).unwrap();
+    assert_eq!((lab.opens(&job), lab.opens(&step)), (vec![0, 1], vec![1]));
+    let keep: IdSet = [0].into_iter().collect();
+    let taken: Vec<u32> = lab.fence.narrow(JobId(1), &keep).unwrap().iter().collect();
+    assert_eq!(taken, [1]);
+    assert_eq!(
+        (lab.opens(&job), lab.opens(&step)),
+        (vec![0], vec![]),
+        "the step too"
+    );
+    assert!(
+        lab.fence.narrow(JobId(1), &keep).unwrap().is_empty(),
+        "once"
+    );
+    assert!(
+        lab.fence.faults().is_empty(),
+        "the watchdog knows the new policy"
+    );
+
+    // A restarted agent takes over what is left, not what was ordered.
+    let again = open(&lab.config, &lab.machine).unwrap();
+    let (_, was_gone) = again.adopt(job.path(), &Lab::holder(1, &[0, 1])).unwrap();
+    assert!(!was_gone);
+    assert_eq!(lab.opens(&job), [0]);
+
+    // A process that has what was taken. Its input stands for a GPU's node with a driver behind it.
+    let mut child = lab.holding(&step, "/dev/full");
+    let nodes = BTreeSet::from([(1, 7)]);
+    let pids = job
+        .procs()
+        .unwrap()
+        .into_iter()
+        .filter_map(|pid| u32::try_from(pid).ok());
+    let found = crate::fence::holders::find(pids, &|major, minor| nodes.contains(&(major, minor)));
+    let holder = found.first().unwrap();
+    assert_eq!((holder.pid, holder.mapped), (child.id(), false));
+    let why = lab.fence.hold_on([1]).verdict(holder).unwrap();
+    assert_eq!(why, format!("process {} has 1:7 open", child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
