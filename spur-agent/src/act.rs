@@ -2,7 +2,7 @@
 
 use crate::audit::report::Extra;
 use crate::cgroup::limits::Limits;
-use crate::cgroup::{Cgroup, CgroupError};
+use crate::cgroup::{Cgroup, CgroupError, Root};
 use crate::compose::{self, Place, Source};
 use crate::fence::holders;
 use crate::fence::node::{Holder, NodeFence, chain};
@@ -267,12 +267,12 @@ pub fn denials(counters: spur_ebpf::Counters, canaries: u64, extra: Extra) -> De
 /// After GPUs were taken from a job: ends it if one of its processes could go on with them, and says why. `nodes` are the numbers
 /// that the GPUs had.
 pub fn cut_off(
-    node: &Node,
+    root: &Root,
     job: JobId,
     nodes: &BTreeSet<(u32, u32)>,
     hold_on: HoldOn,
 ) -> Result<Option<String>, CgroupError> {
-    let Some(cgroup) = node.root.job(job)? else {
+    let Some(cgroup) = root.job(job)? else {
         return Ok(None);
     };
     let wanted = hold_on.numbers(nodes);
@@ -299,14 +299,16 @@ pub enum NarrowError {
 
 /// Leaves a running job only these of its GPUs: first its policy, then whatever could go on with the others. Says why the job had to
 /// be ended, if so.
-pub fn narrow(node: &Node, job: JobId, gpus: &IdSet) -> Result<Option<String>, NarrowError> {
-    let Some(fence) = node.fence() else {
-        return Ok(None);
-    };
+pub fn narrow(
+    root: &Root,
+    fence: &NodeFence,
+    job: JobId,
+    gpus: &IdSet,
+) -> Result<Option<String>, NarrowError> {
     let taken = fence.narrow(job, gpus)?;
     if taken.is_empty() {
         return Ok(None);
     }
     let (nodes, hold_on) = (fence.own_nodes(&taken), fence.hold_on(taken.iter()));
-    Ok(cut_off(node, job, &nodes, hold_on)?)
+    Ok(cut_off(root, job, &nodes, hold_on)?)
 }

@@ -203,7 +203,7 @@ impl Agent {
             for job in jobs {
                 let (node, nodes) = (Arc::clone(&self.node), nodes.clone());
                 self.off_loop(move || {
-                    let outcome = act::cut_off(&node, job, &nodes, hold_on);
+                    let outcome = act::cut_off(&node.root, job, &nodes, hold_on);
                     Input::CutOff(job, outcome.map_err(|error| error.to_string()))
                 });
             }

@@ -1,6 +1,7 @@
 //! A fixture machine under a real fence: what a process in a job's cgroup can open while devices come and go.
 
 use super::*;
+use crate::act;
 use crate::cgroup::{Cgroup, Root};
 use crate::discover::{survey, tests::Fake};
 use crate::fence::standin;
@@ -119,13 +120,13 @@ impl Drop for Lab {
     fn drop(&mut self) {
         for job in self.root.jobs().unwrap_or_default() {
             if let Ok(Some(cgroup)) = self.root.job(job) {
-                drop(cgroup.kill());
-                drop(cgroup.wait_empty(std::time::Duration::from_secs(10)));
-                drop(cgroup.remove());
+                cgroup.kill().ok();
+                cgroup.wait_empty(std::time::Duration::from_secs(10)).ok();
+                cgroup.remove().ok();
             }
         }
-        drop(self.root.remove());
-        drop(unmount(&self.config.bpffs, UnmountFlags::DETACH));
+        self.root.remove().ok();
+        unmount(&self.config.bpffs, UnmountFlags::DETACH).ok();
     }
 }
 
@@ -256,16 +257,12 @@ fn a_narrowed_job_opens_no_more_and_ends_if_it_could_go_on() {
     // A process that has what was taken. Its input stands for a GPU's node with a driver behind it.
     let mut child = lab.holding(&step, "/dev/full");
     let nodes = BTreeSet::from([(1, 7)]);
-    let pids = job
-        .procs()
-        .unwrap()
-        .into_iter()
-        .filter_map(|pid| u32::try_from(pid).ok());
-    let found = crate::fence::holders::find(pids, &|major, minor| nodes.contains(&(major, minor)));
-    let holder = found.first().unwrap();
-    assert_eq!((holder.pid, holder.mapped), (child.id(), false));
-    let why = lab.fence.hold_on([1]).verdict(holder).unwrap();
-    assert_eq!(why, format!("process {} has 1:7 open", child.id()));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let hold_on = lab.fence.hold_on([1]);
+    let other = BTreeSet::from([(1, 8)]);
+    let unheld = act::cut_off(&lab.root, JobId(1), &other, hold_on).unwrap();
+    assert_eq!(unheld, None);
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    let why = act::cut_off(&lab.root, JobId(1), &nodes, hold_on).unwrap();
+    assert_eq!(why, Some(format!("process {} has 1:7 open", child.id())));
+    assert!(!child.wait().unwrap().success());
 }
