@@ -10,8 +10,10 @@
 mod agent {
     pub mod controller;
     pub mod fences;
+    pub mod leaks;
     pub mod node;
     pub mod orders;
     pub mod restarts;
     pub mod steps;
+    pub mod watchdog;
 }

@@ -79,6 +79,15 @@ pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
     })
 }
 
+/// How many links in the kernel run this program.
+#[must_use]
+pub fn links_of(program_id: u32) -> usize {
+    loaded_links()
+        .flatten()
+        .filter(|link| link.program_id() == program_id)
+        .count()
+}
+
 fn pinned_program(pins: &Pins) -> Result<ProgramInfo> {
     let path = pins.object("spur_fence");
     ProgramInfo::from_pin(&path).map_err(|error| Error::Unfit {

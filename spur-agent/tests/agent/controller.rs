@@ -5,6 +5,7 @@ use spur_core::event::NodeHello;
 use spur_core::id::{Generation, JobId, NodeId};
 use spur_proto::wire;
 use spur_proto::wire::link_server::{Link, LinkServer};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
@@ -24,6 +25,7 @@ struct Heard {
     links: usize,
     mute: bool,
     acked: u64,
+    revoked: BTreeSet<u32>,
 }
 
 #[derive(Default)]
@@ -138,6 +140,21 @@ impl Controller {
             job: JobId(job),
             generation: Generation(generation),
         });
+    }
+
+    /// As [`Self::revoke`], if that was not done before.
+    pub fn revoke_once(&self, job: u32, generation: u64) {
+        let new = self.shared.heard.lock().unwrap().revoked.insert(job);
+        if new {
+            self.revoke(job, generation);
+        }
+    }
+
+    /// Forgets everything that was heard.
+    pub fn forget(&self) {
+        let mut heard = self.shared.heard.lock().unwrap();
+        heard.all.clear();
+        heard.revoked.clear();
     }
 
     /// Waits until something that was heard satisfies `pick`; the first in order.

@@ -3,7 +3,7 @@
 use super::controller::{Controller, SOON};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +33,7 @@ pub fn possible() -> bool {
 pub struct Node {
     pub dir: tempfile::TempDir,
     pub controller: Controller,
+    bpffs: PathBuf,
     agent: Option<Child>,
     name: String,
     welcomes: usize,
@@ -41,6 +42,11 @@ pub struct Node {
 impl Node {
     /// Starts both and welcomes the agent. `more` is added to the configuration.
     pub fn start(more: &str) -> Self {
+        Self::start_at(more, None)
+    }
+
+    /// The same, with the BPF file system in another place.
+    pub fn start_at(more: &str, bpffs: Option<&Path>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::Builder::new()
             .prefix("spurd-test-")
@@ -62,9 +68,11 @@ impl Node {
         )
         .unwrap();
         let controller = Controller::new(&dir.path().join("agents.sock"));
+        let bpffs = bpffs.map_or_else(|| dir.path().join("bpf"), Path::to_owned);
         let mut node = Self {
             dir,
             controller,
+            bpffs,
             agent: None,
             name,
             welcomes: 0,
@@ -84,10 +92,11 @@ impl Node {
             text,
             "cluster = \"test\"\nnode = \"n1\"\nstate_dir = \"{at}/state\"\nsocket = \"{at}/spurd.sock\"\n\
              controller = \"unix:{at}/agents.sock\"\ntoken_file = \"{at}/token\"\ncgroup = \"{name}\"\n\
-             bpffs = \"{at}/bpf\"\npins = \"{name}\"\nkill_wait = 1\n{more}\n\
+             bpffs = \"{bpffs}\"\npins = \"{name}\"\nkill_wait = 1\n{more}\n\
              [declare]\ncpus = 8\nmemory_mib = 8192\n[[declare.gpus]]\nmodel = \"h200\"\ncount = {GPUS}\n\
              dev_dir = \"{at}/dev\"\nmajor = 121\nminor = {minor}\n",
-            name = self.name
+            name = self.name,
+            bpffs = self.bpffs.display()
         )
         .unwrap();
         std::fs::write(self.dir.path().join("spurd.toml"), text).unwrap();
@@ -168,6 +177,11 @@ impl Node {
         )
     }
 
+    /// The agent's folder of pins.
+    pub fn pins(&self) -> PathBuf {
+        self.bpffs.join(&self.name)
+    }
+
     /// The cgroup of a job.
     pub fn job_cgroup(&self, job: u32) -> PathBuf {
         spur_agent::cgroup::Root::mount()
@@ -178,7 +192,7 @@ impl Node {
 
     /// Whether anything of a job is left: cgroup, pins, step folders.
     pub fn traces(&self, job: u32) -> Vec<PathBuf> {
-        let pins = spur_ebpf::links_folder(&self.dir.path().join("bpf").join(&self.name));
+        let pins = spur_ebpf::links_folder(&self.pins());
         let steps = self.dir.path().join("state/steps");
         let mut found: Vec<PathBuf> = [self.job_cgroup(job)]
             .into_iter()

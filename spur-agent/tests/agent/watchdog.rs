@@ -1,0 +1,262 @@
+//! Fences that somebody takes off under a living agent, and nodes with less than they require.
+
+use super::node::{Node, possible, wait};
+use super::orders::{batch, job, run, share};
+use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::id::JobId;
+use spur_core::node::FenceState;
+use spur_ebpf::{Adopted, Fence, links_folder};
+use std::time::Instant;
+
+/// What the agent said of its fence since its Hello: state, whether that suffices, note.
+fn said(node: &Node) -> Vec<(FenceState, Option<bool>, String)> {
+    node.controller.heard(|message| match message {
+        FromAgent::Fence {
+            state,
+            note,
+            suffices,
+        } => Some((*state, *suffices, note.clone())),
+        _ => None,
+    })
+}
+
+/// Takes the fence off a cgroup as root would: link detached, pin removed.
+fn take_off(node: &Node, pin: &str, cgroup: &std::path::Path) {
+    let fence = Fence::open_or_load(&node.pins()).unwrap();
+    let Adopted::Fence(job) = fence.adopt(pin, cgroup).unwrap() else {
+        panic!("{pin} is not up");
+    };
+    job.detach().unwrap();
+}
+
+#[test]
+fn a_fence_that_root_takes_off_is_noticed_and_put_back() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let before = node.controller.hello(1).fence;
+    let order = job(&node, 1, 5, &[2, 3]);
+    node.controller.send(&ToAgent::Assign(order.clone()));
+    // A step that holds less than its job has a fence of its own.
+    let script = format!(
+        "echo started > started; while [ ! -e go ]; do sleep 0.02; done; {}while [ ! -e end ]; do sleep 0.02; done",
+        node.try_all("opened")
+    );
+    let mut step = batch(&node, &order, &script);
+    step.share = share(&[2]);
+    node.controller.send(&ToAgent::Launch(step));
+    node.text("started");
+
+    let group = node.job_cgroup(1);
+    let taken = Instant::now();
+    take_off(&node, "job_1_step_batch", &group.join("step_batch"));
+    take_off(&node, "job_1", &group);
+    // And all that is pinned besides: links, program, maps, guard.
+    std::fs::remove_dir_all(node.pins()).unwrap();
+    wait("the agent says that the fence is lost", || {
+        said(&node)
+            .iter()
+            .any(|(state, suffices, _)| (*state, *suffices) == (FenceState::Unfenced, Some(false)))
+            .then_some(())
+    });
+    eprintln!("noticed after {:?}", taken.elapsed());
+    let (state, suffices, note) = wait("the fence is back", || {
+        said(&node).into_iter().find(|(state, ..)| *state == before)
+    });
+    eprintln!("back after {:?}", taken.elapsed());
+    assert_eq!((state, suffices), (before, Some(true)));
+    assert!(
+        note.contains("the fence of job_1") && note.contains("and put back"),
+        "{note}"
+    );
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "2\n", "the step's policy is back too");
+    let log = node.log();
+    assert!(log.contains("taken off by hand") && log.contains("the fence is back and proven"));
+    // Everything is pinned again: the next agent finds it, and a new job is taken.
+    assert_eq!(
+        std::fs::read_dir(links_folder(&node.pins()))
+            .unwrap()
+            .count(),
+        2
+    );
+    run(&node, 2, 6, &[4], &node.try_all("other"));
+    assert_eq!(node.text("other"), "4\n");
+    std::fs::write(node.out("end"), "").unwrap();
+    for (number, generation) in [(1, 5), (2, 6)] {
+        node.controller.revoke(number, generation);
+        node.controller.cleaned(number);
+        assert!(node.traces(number).is_empty(), "{:?}", node.traces(number));
+    }
+    assert_eq!(
+        said(&node)
+            .iter()
+            .filter(|(state, ..)| *state == FenceState::Unfenced)
+            .count(),
+        1,
+        "a job that ends is no loss: {:?}",
+        said(&node)
+    );
+    node.finish();
+}
+
+#[test]
+fn a_policy_that_root_widens_is_put_back() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let script = format!(
+        "echo started > started; while [ ! -e go ]; do sleep 0.02; done; {}",
+        node.try_all("opened")
+    );
+    run(&node, 1, 5, &[2], &script);
+    node.text("started");
+    let fence = Fence::open_or_load(&node.pins()).unwrap();
+    let Adopted::Fence(own) = fence.adopt("job_1", &node.job_cgroup(1)).unwrap() else {
+        panic!()
+    };
+    let mut wide = own.read_policy().unwrap().unwrap();
+    let narrow = wide.clone();
+    wide.grants.insert(spur_ebpf::GrantBit::new(5).unwrap());
+    own.write_policy(&wide).unwrap();
+    wait("the policy is as it was", || {
+        (own.read_policy().unwrap().as_ref() == Some(&narrow)).then_some(())
+    });
+    wait("the node is fenced again", || {
+        said(&node)
+            .iter()
+            .any(|(state, suffices, note)| {
+                *state != FenceState::Unfenced
+                    && *suffices == Some(true)
+                    && note.contains("put back")
+            })
+            .then_some(())
+    });
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "2\n");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+#[test]
+fn a_fence_that_could_not_be_opened_comes_up_later() {
+    if !possible() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let late = dir.path().join("late");
+    std::fs::write(&late, "in the way").unwrap();
+    let bpffs = late.join("bpf");
+    let node = Node::start_at("", Some(&bpffs));
+    let hello = node.controller.hello(1);
+    assert_eq!(
+        (hello.fence, hello.fence_suffices),
+        (FenceState::Unfenced, Some(false))
+    );
+    assert!(
+        hello.fence_note.starts_with("no fence: "),
+        "{}",
+        hello.fence_note
+    );
+    std::fs::remove_file(&late).unwrap();
+    wait("the fence is up", || {
+        said(&node)
+            .iter()
+            .any(|(state, suffices, _)| *state != FenceState::Unfenced && *suffices == Some(true))
+            .then_some(())
+    });
+    run(&node, 1, 5, &[6], &node.try_all("opened"));
+    assert_eq!(node.text("opened"), "6\n");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+#[test]
+fn jobs_run_without_a_fence_only_where_none_is_required() {
+    if !possible() {
+        return;
+    }
+    let object = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(object.path(), spur_ebpf::test_objects::ALLOW_ALL).unwrap();
+    let node = Node::start(&format!(
+        "require = \"none\"\nfence_object = {:?}",
+        object.path()
+    ));
+    let hello = node.controller.hello(1);
+    assert_eq!(
+        (hello.fence, hello.fence_suffices),
+        (FenceState::Unfenced, Some(true))
+    );
+    assert!(
+        hello
+            .fence_note
+            .starts_with("JOBS RUN UNFENCED, as require = \"none\" allows: the fence "),
+        "{}",
+        hello.fence_note
+    );
+    run(&node, 1, 5, &[0], &node.try_all("opened"));
+    assert_eq!(
+        node.text("opened"),
+        "0 1 2 3 4 5 6 7\n",
+        "that is what unfenced means"
+    );
+    let doctor = node.spurd("doctor");
+    let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(
+        doctor.status.success() && text.contains("verdict       jobs are NOT FENCED: "),
+        "{text}"
+    );
+    assert!(node.log().contains("JOBS RUN UNFENCED"));
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+#[test]
+fn a_node_without_the_guard_that_it_requires_takes_no_job_and_says_why() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("require = \"guard\"");
+    let hello = node.controller.hello(1);
+    let doctor = node.spurd("doctor");
+    let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(text.contains("guard         file_receive: "), "{text}");
+    if hello.fence == FenceState::Guarded {
+        eprintln!("skipped: this kernel guards, so nothing is missing");
+        assert_eq!(hello.fence_suffices, Some(true));
+        assert!(
+            doctor.status.success() && text.contains("jobs are fenced and guarded"),
+            "{text}"
+        );
+        return node.finish();
+    }
+    assert_eq!(
+        (hello.fence, hello.fence_suffices),
+        (FenceState::Fenced, Some(false))
+    );
+    assert!(
+        hello
+            .fence_note
+            .starts_with("no jobs, since require = \"guard\" "),
+        "{}",
+        hello.fence_note
+    );
+    assert!(
+        !doctor.status.success() && text.contains("verdict       NO JOBS: no jobs, since"),
+        "{text}"
+    );
+    run(&node, 1, 5, &[0], "echo ran > ran");
+    let report = node.controller.report("the failure", |report| {
+        matches!(report, Report::LaunchFailed { job: JobId(1), .. })
+    });
+    let Report::LaunchFailed { node_fault, .. } = report else {
+        panic!()
+    };
+    assert!(node_fault && !node.out("ran").exists());
+    node.finish();
+}
