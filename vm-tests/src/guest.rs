@@ -6,6 +6,7 @@ mod change;
 mod dev;
 mod fence;
 mod holders;
+pub mod kernel;
 mod lab;
 mod launch;
 mod limits;

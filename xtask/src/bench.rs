@@ -144,7 +144,12 @@ fn guard(report: &mut Report) -> Result<()> {
     vm::build()?;
     for kernel in GUARDED {
         report.line(&format!("guard: on kernel {kernel}, emulated"));
-        let outcome = vm::boot(kernel, GUARD_LIMIT, &vm::tests(&["--bench".to_owned()]))?;
+        let outcome = vm::boot(
+            kernel,
+            GUARD_LIMIT,
+            None,
+            &vm::tests(&["--bench".to_owned()]),
+        )?;
         for line in outcome
             .lines
             .iter()

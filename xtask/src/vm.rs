@@ -2,7 +2,8 @@
 
 use crate::suite::Tally;
 use crate::{setup, sh};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 
 /// Kernels that the fence claims to work on, oldest first.
 pub(crate) const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7"];
@@ -31,6 +32,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let kernels = kernels(&args.kernel)?;
     setup::for_build()?;
     build()?;
+    let programs = if args.command.is_empty() {
+        Some(build_kernel_tests()?)
+    } else {
+        None
+    };
     let mut command = args.command.clone();
     if !args.tests.is_empty() {
         command = tests(&args.tests);
@@ -38,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (mut verdicts, mut good) = (Vec::new(), true);
     for kernel in kernels {
         // A kernel that cannot be booted does not keep the others from it.
-        let (verdict, ok) = match boot(kernel, args.limit, &command) {
+        let (verdict, ok) = match boot(kernel, args.limit, programs.as_deref(), &command) {
             Ok(outcome) => (outcome.verdict(), outcome.ok),
             Err(error) => (format!("FAILED ({error:#})"), false),
         };
@@ -100,8 +106,40 @@ pub(crate) fn build() -> Result<()> {
     sh::run(sh::cargo(&["build", "--locked", "--bins"]).args(packages))
 }
 
-/// Boots a kernel with the binaries as they are built.
-pub(crate) fn boot(kernel: &str, limit: u64, command: &[String]) -> Result<Outcome> {
+/// Builds the tests of the BPF programs, and says where they are.
+pub(crate) fn build_kernel_tests() -> Result<PathBuf> {
+    let args = [
+        "build",
+        "--locked",
+        "-p",
+        "spur-ebpf",
+        "--test",
+        "kernel",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
+    let text = sh::output(&mut sh::cargo(&args))?;
+    let program =
+        cargo_metadata::Message::parse_stream(text.as_bytes()).find_map(|message| match message {
+            Ok(cargo_metadata::Message::CompilerArtifact(artifact))
+                if artifact.target.name == "kernel" =>
+            {
+                artifact.executable
+            }
+            _ => None,
+        });
+    program
+        .map(Into::into)
+        .context("cargo built no test program of spur-ebpf's")
+}
+
+/// Boots a kernel with the binaries as they are built, and the tests of the BPF programs if given.
+pub(crate) fn boot(
+    kernel: &str,
+    limit: u64,
+    programs: Option<&Path>,
+    command: &[String],
+) -> Result<Outcome> {
     let bins = sh::bin_dir()?;
     let mut vm = std::process::Command::new(bins.join("spur-vm"));
     vm.arg("--kernel")
@@ -110,6 +148,10 @@ pub(crate) fn boot(kernel: &str, limit: u64, command: &[String]) -> Result<Outco
         .arg(limit.to_string())
         .arg("--bins")
         .arg(&bins);
+    if let Some(programs) = programs {
+        vm.arg("--with")
+            .arg(format!("kernel-tests={}", programs.display()));
+    }
     if !command.is_empty() {
         vm.arg("--").args(command);
     }

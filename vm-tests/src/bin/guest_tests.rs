@@ -1,15 +1,24 @@
-//! Runs the guest's tests (those whose names contain an argument), one line each, and exits with 1 if one failed; with `--bench`
-//! it measures instead.
+//! Runs the guest's tests and those of the BPF programs (those whose names contain an argument), one line each, and exits with 1 if
+//! one failed. `--own` leaves the BPF programs' out; `--bench` measures instead.
 
 use std::process::ExitCode;
+use vm_tests::{guest, host};
+
+/// The oldest kernel on which the guard must be had.
+const GUARDED: (u32, u32) = (6, 1);
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.first().is_some_and(|word| word == "--bench") {
-        vm_tests::guest::bench::run();
+    let (flags, words): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with("--"));
+    let flag = |name: &str| flags.iter().any(|flag| flag == name);
+    if flag("--bench") {
+        guest::bench::run();
         return ExitCode::SUCCESS;
     }
-    if vm_tests::guest::run(&words) {
+    // First, for the last of the guest's own tests cannot be undone.
+    let programs = flag("--own") || guest::kernel::run(&words, host::kernel() >= GUARDED);
+    if guest::run(&words) && programs {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

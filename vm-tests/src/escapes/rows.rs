@@ -19,17 +19,22 @@ pub const ROWS: &[Row] = &[
     row(
         "an open descriptor is passed over a socket",
         Closed(&[
+            "spur-ebpf::a_device_passed_over_a_socket_stays_with_its_job",
             "a_descriptor_does_not_pass_over_a_socket",
             "descriptors_pass_within_a_job",
         ]),
     ),
     row(
         "an open descriptor is copied by pidfd_getfd",
-        Closed(&["a_descriptor_is_not_taken_from_another_process"]),
+        Closed(&[
+            "spur-ebpf::a_descriptor_is_not_taken_out_of_another_jobs_process",
+            "a_descriptor_is_not_taken_from_another_process",
+        ]),
     ),
     row(
         "a descriptor is inherited from whoever started the job",
         Closed(&[
+            "spur-ebpf::a_descriptor_opened_before_joining_follows_the_policy",
             "nothing_open_is_inherited",
             "spur-agent::a_task_inherits_three_descriptors_only",
             "spur-agent::redirections_are_opened_inside_the_fence",
@@ -46,6 +51,7 @@ pub const ROWS: &[Row] = &[
     row(
         "a GPU's buffer (dma-buf), which has no device number, is passed",
         Closed(&[
+            "spur-ebpf::a_dma_buf_stays_with_its_job",
             "a_gpu_buffer_does_not_pass",
             "descriptors_pass_within_a_job",
         ]),
@@ -61,6 +67,8 @@ pub const ROWS: &[Row] = &[
     row(
         "a device is taken away while it is open",
         Closed(&[
+            "spur-ebpf::mapping_an_open_device_follows_the_policy",
+            "spur-ebpf::a_grant_taken_away_stops_a_loop_of_ioctls",
             "spur-agent::what_the_kernel_cannot_refuse_ends_the_job",
             "a_minor_that_changes_hands_leaves_its_holder",
             "spur-ebpf::a_device_that_goes_away_is_closed_for_its_holder",
@@ -72,7 +80,10 @@ pub const ROWS: &[Row] = &[
         "a process moves out of its job, or is started outside of it",
         Later(
             NODE_FENCE,
-            &["every_way_to_a_refused_render_node_is_closed"],
+            &[
+                "spur-ebpf::a_root_job_stays_in_its_control_group",
+                "every_way_to_a_refused_render_node_is_closed",
+            ],
         ),
     ),
     row(
@@ -108,6 +119,7 @@ pub const ROWS: &[Row] = &[
     row(
         "a group takes no more than 64 programs",
         Closed(&[
+            "spur-agent::jobs_that_come_and_go_leave_nothing",
             "spur-ebpf::the_kernels_limit_of_programs_is_named",
             "jobs_leave_nothing",
         ]),
@@ -115,6 +127,8 @@ pub const ROWS: &[Row] = &[
     row(
         "the fence goes with the agent that made it",
         Closed(&[
+            "spur-agent::a_fence_that_root_takes_off_is_noticed_and_put_back",
+            "spur-ebpf::a_root_job_takes_no_pin_away",
             "programs_detached_by_hand_come_back",
             "a_killed_agent_lets_nothing_through",
             "spur-ebpf::the_fence_outlives_a_killed_loader",
@@ -124,6 +138,8 @@ pub const ROWS: &[Row] = &[
     row(
         "a job with privileges detaches, loads or attaches programs",
         Closed(&[
+            "spur-agent::a_policy_that_root_widens_is_put_back",
+            "spur-ebpf::bpf_and_rings_with_a_thread_are_no_jobs_business",
             "a_job_takes_no_fence_down",
             "spur-agent::a_task_of_root_lacks_what_takes_fences_down",
         ]),
@@ -141,6 +157,7 @@ pub const ROWS: &[Row] = &[
     row(
         "io_uring opens, by itself or by the kernel's polling thread",
         Closed(&[
+            "spur-ebpf::bpf_and_rings_with_a_thread_are_no_jobs_business",
             "every_way_to_a_refused_render_node_is_closed",
             "a_ring_with_a_kernel_thread_opens_nothing",
             "spur-ebpf::io_uring_is_refused",
@@ -148,18 +165,25 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "a process of another job is traced, or its memory read",
-        Closed(&["a_job_next_door_is_not_traced"]),
+        Closed(&[
+            "spur-ebpf::another_jobs_process_is_out_of_reach",
+            "a_job_next_door_is_not_traced",
+        ]),
     ),
     row(
         "a process of one's own other job gets a signal",
         Limit(
             "Signals between a user's jobs",
-            &["signals_are_left_to_the_users"],
+            &[
+                "spur-ebpf::signals_to_other_jobs_are_noted_or_refused",
+                "signals_are_left_to_the_users",
+            ],
         ),
     ),
     row(
         "physical memory, ports, VFIO, or a PCI device's BAR",
         Closed(&[
+            "spur-ebpf::sysfs_gives_no_way_around_the_nodes",
             "raw_memory_is_refused_to_root_too",
             "the_files_of_a_pci_device_are_refused",
             "spur-ebpf::memory_is_never_granted_and_everyday_devices_are_free",
@@ -167,7 +191,10 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "a job repartitions, unbinds or resets a GPU in sysfs",
-        Closed(&["the_files_of_a_pci_device_are_refused"]),
+        Closed(&[
+            "spur-ebpf::sysfs_gives_no_way_around_the_nodes",
+            "the_files_of_a_pci_device_are_refused",
+        ]),
     ),
     row(
         "a primary DRM node, with its modes and global names",
@@ -266,6 +293,7 @@ pub const ROWS: &[Row] = &[
     row(
         "pins of groups that are gone stay",
         Closed(&[
+            "spur-agent::jobs_that_come_and_go_leave_nothing",
             "spur-ebpf::pins_of_cgroups_that_are_gone_are_found_and_removed",
             "jobs_leave_nothing",
         ]),
@@ -278,6 +306,8 @@ pub const ROWS: &[Row] = &[
     row(
         "no BPF, no rights: the fence is quietly left out",
         Closed(&[
+            "spur-agent::jobs_run_without_a_fence_only_where_none_is_required",
+            "spur-agent::a_node_without_the_guard_that_it_requires_takes_no_job_and_says_why",
             "vm-tests::a_broken_fence_starts_no_job_and_says_why",
             "the_node_says_how_well_it_is_closed",
         ]),
@@ -285,6 +315,7 @@ pub const ROWS: &[Row] = &[
     row(
         "lockdown, and kernels that list an LSM which they refuse",
         Closed(&[
+            "spur-ebpf::what_the_kernel_does_not_take_is_said_plainly",
             "lockdown_is_lived_with_or_said",
             "the_node_says_how_well_it_is_closed",
         ]),

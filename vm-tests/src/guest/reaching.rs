@@ -311,7 +311,7 @@ pub(super) fn first_acts(lab: &Lab) -> Outcome {
 
 /// Rows 36 to 39: the node says what stands between its jobs, and it is what this kernel can.
 pub(super) fn state(lab: &Lab) -> Outcome {
-    let wanted = host::kernel() >= (5, 18);
+    let wanted = host::kernel() >= (6, 1);
     assert_eq!(
         lab.guarded,
         wanted,

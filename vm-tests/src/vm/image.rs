@@ -17,9 +17,9 @@ use std::process::Command;
 const BINARIES: [&str; 4] = ["spur", "spurd", "guest-init", "guest-tests"];
 
 /// Programs of this machine that jobs and tests use.
-const TOOLS: [&str; 39] = [
+const TOOLS: [&str; 40] = [
     "sh", "bash", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "echo", "env", "false",
-    "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "nproc",
+    "grep", "head", "hostname", "id", "ip", "kill", "ln", "ls", "mkdir", "mknod", "mv", "nproc",
     "printf", "pwd", "rm", "seq", "setsid", "sleep", "sort", "stat", "tail", "tee", "timeout",
     "touch", "tr", "true", "uname", "wc",
 ];
