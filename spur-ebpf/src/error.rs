@@ -67,6 +67,19 @@ pub enum Error {
         /// Which cgroup.
         cgroup: String,
     },
+    /// Somebody else's device program on or above the cgroup.
+    #[error(
+        "cannot fence {cgroup}: {at} has a device program {what}; see `bpftool cgroup show {at}`, and take it off or give spur \
+         another cgroup"
+    )]
+    Conflict {
+        /// Which cgroup.
+        cgroup: String,
+        /// Where the program is.
+        at: String,
+        /// What is the matter with it.
+        what: &'static str,
+    },
     /// A cgroup folder that is not in a cgroup v2 tree.
     #[error("{0} is not a folder of a cgroup v2 tree")]
     NotCgroup2(String),

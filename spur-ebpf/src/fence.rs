@@ -3,6 +3,7 @@
 mod job;
 pub(crate) mod object;
 pub(crate) mod older;
+mod parents;
 mod tables;
 mod watch;
 mod window;
@@ -386,6 +387,7 @@ impl Fence {
 
 /// Puts the program on a cgroup, beside others.
 fn create_link(inner: &Inner, cgroup: &Cgroup) -> Result<OwnedFd> {
+    parents::check(cgroup)?;
     sys::link_create(inner.program.as_fd(), cgroup.as_fd())
         .map_err(|error| watch::link_error(cgroup, error))
 }

@@ -6,6 +6,7 @@
 
 mod level;
 mod load;
+mod said;
 
 use crate::{Error, Result, sys};
 use std::collections::BTreeMap;
@@ -99,10 +100,8 @@ impl Hook {
 
     /// The kernel's function that its program is attached to.
     fn function(self) -> String {
-        match self {
-            Hook::DmaBufExport => self.name().to_owned(),
-            _ => format!("bpf_lsm_{}", self.name()),
-        }
+        let prefix = if self.is_lsm() { "bpf_lsm_" } else { "" };
+        format!("{prefix}{}", self.name())
     }
 
     /// Whether a node without it is not guarded. Hooks that a kernel does not have, because it lacks what they watch, are no want.
@@ -117,6 +116,17 @@ impl Hook {
                 | Hook::TaskAlloc
                 | Hook::DmaBufExport
         )
+    }
+
+    /// LSM programs and others are different kinds to the kernel; one may be refused where the other is not.
+    fn is_lsm(self) -> bool {
+        self != Hook::DmaBufExport
+    }
+
+    /// A program that this one only works for. Nothing is attached to the kernel for nothing: Linux 5.10 refuses every LSM program of
+    /// ours, would take the one at `dma_buf_export`, and was seen to hang after that.
+    fn needs(self) -> Option<Hook> {
+        (self == Hook::DmaBufExport).then_some(Hook::FileReceive)
     }
 
     /// Whether a kernel that runs the guard may lack this hook together with what it watches.

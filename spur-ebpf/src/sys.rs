@@ -76,6 +76,7 @@ pub(crate) struct LinkFacts {
 /// `BPF_OBJ_GET_INFO_BY_FD` of a link.
 pub(crate) fn link_facts(link: BorrowedFd<'_>) -> io::Result<LinkFacts> {
     let mut info = libbpf_sys::bpf_link_info::default();
+    #[expect(clippy::cast_possible_truncation, reason = "a small struct")]
     const SIZE: u32 = size_of::<libbpf_sys::bpf_link_info>() as u32;
     let mut len = SIZE;
     // SAFETY: `info` is a zeroed struct of `len` bytes, which the kernel fills and does not keep.
@@ -172,6 +173,25 @@ pub(crate) fn cgroup_programs(cgroup: BorrowedFd<'_>, effective: bool) -> io::Re
     Ok(ids)
 }
 
+/// `BPF_PROG_QUERY`: how many device programs are on a cgroup itself, and the flags with which they were attached.
+pub(crate) fn cgroup_attach_flags(cgroup: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    // SAFETY: no room for ids is given, so the kernel writes none; `options` lives through the call.
+    check(unsafe {
+        libbpf_sys::bpf_prog_query_opts(
+            cgroup.as_raw_fd(),
+            libbpf_sys::BPF_CGROUP_DEVICE,
+            &raw mut options,
+        )
+    })?;
+    // SAFETY: the kernel and libbpf write this member as a plain u32.
+    let count = unsafe { options.__bindgen_anon_1.prog_cnt };
+    Ok((count, options.attach_flags))
+}
+
 /// A handle of `open_by_handle_at(2)` for a file of kernfs: its type is `FILEID_KERNFS` of `<linux/exportfs.h>`, and it holds the id.
 #[repr(C)]
 struct KernfsHandle {
@@ -184,7 +204,7 @@ struct KernfsHandle {
 pub(crate) fn open_cgroup(mount: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> {
     const FILEID_KERNFS: i32 = 0xfe;
     let mut handle = KernfsHandle {
-        bytes: size_of::<u64>() as u32,
+        bytes: u64::BITS / 8,
         kind: FILEID_KERNFS,
         id,
     };

@@ -29,6 +29,10 @@ macro_rules! describe {
 fn ours() -> Vec<Struct> {
     vec![
         describe!("spur_fence_meta", RawMeta { abi as "abi", reserved as "reserved", object_hash as "object_hash" }),
+        describe!("spur_guard_settings", RawGuardSettings {
+            object_hash as "object_hash", job_level as "job_level", deny_signals as "deny_signals",
+        }),
+        describe!("spur_guard_file", RawGuardFile { job as "job", what as "what" }),
         describe!("spur_fence_device_key", RawDeviceKey { major as "major", minor as "minor" }),
         Struct {
             name: "spur_fence_table",
@@ -116,12 +120,18 @@ fn object_btf() -> Btf<'static> {
     Btf::from_path(env!("SPUR_FENCE_OBJECT")).expect("the built object has BTF")
 }
 
+fn guard_btf() -> Btf<'static> {
+    Btf::from_path(env!("SPUR_GUARD_OBJECT")).expect("the built object has BTF")
+}
+
 #[test]
 fn every_shared_struct_is_the_same_in_c_and_rust() {
     let btf = object_btf();
+    let guard = guard_btf();
     let differences: Vec<String> = ours()
         .iter()
-        .filter_map(|ours| difference(&btf, ours))
+        .flat_map(|ours| [difference(&btf, ours), difference(&guard, ours)])
+        .flatten()
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -1,6 +1,7 @@
 //! Every development task of this workspace. CI is one call of it; a person runs the same verbs.
 
 mod bench;
+mod budget;
 mod demo;
 mod dev;
 mod escapes;
@@ -44,6 +45,8 @@ enum Task {
     Vm(vm::Args),
     /// Run every escape test on every kernel, and print the table of the known escapes.
     Escapes(escapes::Args),
+    /// Measure on every kernel what the BPF programs cost the verifier, and write that as their budget.
+    Budget,
     /// Measure, and print ratios.
     Bench(bench::Args),
     /// Run the simulator over a range of seeds.
@@ -77,6 +80,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Vm(args) => vm::run(&args),
         Task::Escapes(args) => escapes::run(&args),
+        Task::Budget => budget::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Sim { seeds } => lint::sim(&seeds),
     }

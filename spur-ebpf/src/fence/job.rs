@@ -64,14 +64,19 @@ impl JobFence {
         update(&maps.policies, &self.key(), policy.bytes())
     }
 
-    /// The policy in force; `None` if none was written, under which nothing fenced can be opened.
+    /// The policy in force; `None` if none was written, under which nothing fenced can be opened, or if somebody changed what the
+    /// guard has of it.
     pub fn read_policy(&self) -> Result<Option<Policy>> {
-        let bytes = lookup(&self.inner.maps.policies, &self.key())?;
-        Ok(bytes
-            .as_deref()
-            .and_then(RawPolicy::from_bytes)
-            .as_ref()
-            .and_then(Policy::from_raw))
+        let maps = &self.inner.maps;
+        let read = |map| -> Result<Option<Policy>> {
+            let bytes = lookup(map, &self.key())?;
+            let raw = bytes.as_deref().and_then(RawPolicy::from_bytes);
+            Ok(raw.as_ref().and_then(Policy::from_raw))
+        };
+        let policy = read(&maps.policies)?;
+        Ok(policy.filter(|policy| {
+            read(&maps.guard_policies).is_ok_and(|guards| guards.as_ref() == Some(policy))
+        }))
     }
 
     /// Takes every grant away, in one step.

@@ -86,7 +86,8 @@ fn remove(folder: &Path) -> Result<()> {
 
 /// Removes the guards of older ABIs.
 pub(crate) fn remove_guards(pins: &Pins) -> Result<()> {
-    for abi in OLDEST + 1..ABI {
+    // The oldest had none.
+    for abi in (OLDEST..ABI).skip(1) {
         let folder = folder_of(&pins.base, abi);
         crate::guard::remove(&folder.join("guard"))?;
         Pins::remove(&folder.join("meta"))?;

@@ -1,12 +1,12 @@
 //! Loading, attaching, pinning and adopting the guard's programs.
 
-use super::{Guard, GuardOptions, Hook, HookState, level};
+use super::{Guard, GuardOptions, Hook, HookState, level, said};
 use crate::abi::{Plain, RawGuardSettings};
 use crate::fence::{Maps, object, older};
 use crate::pins::{self, Pins};
 use crate::{Error, Result, sys};
 use libbpf_rs::btf::{Btf, types};
-use libbpf_rs::{Object, ObjectBuilder};
+use libbpf_rs::{ErrorKind, Object, ObjectBuilder};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -40,7 +40,7 @@ pub(crate) fn guard(pins: &Pins, maps: &Maps, options: &GuardOptions) -> Result<
         // Until all are replaced, nobody may take what is pinned for one build's.
         write_settings(maps, RawGuardSettings::default())?;
     }
-    for (hook, (state, link)) in start(maps, &settings, &wanted) {
+    for (hook, (state, link)) in start(&guard, maps, &settings, &wanted) {
         if let Some(link) = &link {
             pins::replace(link.as_fd(), &guard.pin(hook))?;
         } else {
@@ -85,7 +85,12 @@ fn adopt(guard: &mut Guard, hook: Hook) -> bool {
 }
 
 /// Loads and attaches programs: all at once, or each alone where the kernel does not take all.
-fn start(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> BTreeMap<Hook, Outcome> {
+fn start(
+    guard: &Guard,
+    maps: &Maps,
+    settings: &RawGuardSettings,
+    wanted: &[Hook],
+) -> BTreeMap<Hook, Outcome> {
     let kernel = Btf::from_vmlinux().ok();
     let (present, absent): (Vec<Hook>, Vec<Hook>) = wanted
         .iter()
@@ -94,16 +99,79 @@ fn start(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> BTreeMap<
         .into_iter()
         .map(|hook| (hook, (HookState::Absent, None)))
         .collect();
-    match load(maps, settings, &present) {
-        Ok(object) => outcomes.extend(present.iter().map(|&hook| (hook, attach(&object, hook)))),
-        Err(_) => outcomes.extend(present.iter().map(|&hook| {
-            let alone = load(maps, settings, &[hook]);
-            let outcome =
-                alone.map_or_else(|error| refused(&error), |object| attach(&object, hook));
-            (hook, outcome)
-        })),
+    let mut loader = Loader {
+        maps,
+        settings,
+        forbidden: BTreeMap::new(),
+    };
+    if let Ok(object) = loader.load(&present) {
+        outcomes.extend(present.iter().map(|&hook| (hook, attach(&object, hook))));
+        return outcomes;
+    }
+    for hook in present {
+        let runs = |hook: Hook| {
+            let state = outcomes.get(&hook).map(|(state, _)| state);
+            let state = state.or_else(|| guard.hooks.get(&hook));
+            matches!(state, Some(HookState::Attached { .. }))
+        };
+        let outcome = match hook.needs().filter(|needed| !runs(*needed)) {
+            Some(needed) => (
+                HookState::Refused(format!("it is of no use without {needed}")),
+                None,
+            ),
+            None => loader.start_alone(hook),
+        };
+        outcomes.insert(hook, outcome);
     }
     outcomes
+}
+
+struct Loader<'a> {
+    maps: &'a Maps,
+    settings: &'a RawGuardSettings,
+    /// Kinds of programs (LSM or not) of which the kernel let one not even come to the verifier: it is not asked for the others.
+    forbidden: BTreeMap<bool, String>,
+}
+
+impl Loader<'_> {
+    fn start_alone(&mut self, hook: Hook) -> Outcome {
+        if let Some(reason) = self.forbidden.get(&hook.is_lsm()) {
+            return (HookState::Refused(reason.clone()), None);
+        }
+        match self.load(&[hook]) {
+            Ok(object) => attach(&object, hook),
+            Err(Refusal { reason, forbidden }) => {
+                if forbidden {
+                    self.forbidden.insert(hook.is_lsm(), reason.clone());
+                }
+                (HookState::Refused(reason), None)
+            }
+        }
+    }
+
+    fn load(&self, wanted: &[Hook]) -> std::result::Result<Object, Refusal> {
+        let (result, said) = said::listen(|| load(self.maps, self.settings, wanted));
+        result.map_err(|(error, step)| {
+            let kind = error.kind();
+            let verifier = said::verifier(&said);
+            let forbidden = kind == ErrorKind::PermissionDenied && verifier.is_none();
+            let reason = match verifier {
+                Some(line) => format!("the verifier refuses it: {line}"),
+                None if forbidden => {
+                    format!("this kernel does not let such programs be loaded ({error})")
+                }
+                None => format!("cannot {step} it: {error}"),
+            };
+            Refusal { reason, forbidden }
+        })
+    }
+}
+
+/// Why a program was not loaded.
+struct Refusal {
+    reason: String,
+    /// Not for a fault of the program.
+    forbidden: bool,
 }
 
 /// Whether the kernel has the function that a program of the guard is attached to.
@@ -112,12 +180,16 @@ fn has(kernel: &Btf<'_>, hook: Hook) -> bool {
     kernel.type_by_name::<types::Func<'_>>(&function).is_some()
 }
 
-fn load(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> Result<Object> {
-    let failed = |action| Error::libbpf(action, "the guard");
+/// Loads some of the programs onto the fence's maps; an error comes with the step that failed.
+fn load(
+    maps: &Maps,
+    settings: &RawGuardSettings,
+    wanted: &[Hook],
+) -> std::result::Result<Object, (libbpf_rs::Error, &'static str)> {
     let mut object = ObjectBuilder::default()
         .name("spur_guard")
         .and_then(|builder| builder.open_memory(GUARD_OBJECT))
-        .map_err(failed("open"))?;
+        .map_err(|error| (error, "open"))?;
     for mut program in object.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         program.set_autoload(wanted.iter().any(|hook| hook.name() == name));
@@ -126,13 +198,13 @@ fn load(maps: &Maps, settings: &RawGuardSettings, wanted: &[Hook]) -> Result<Obj
         let name = map.name().to_string_lossy().into_owned();
         if name == SETTINGS {
             map.set_initial_value(settings.bytes())
-                .map_err(failed("set up"))?;
+                .map_err(|error| (error, "set up"))?;
         } else if let Some(pinned) = maps.by_name(&name) {
             map.reuse_fd(pinned.as_fd())
-                .map_err(Error::libbpf("reuse map", name))?;
+                .map_err(|error| (error, "give the fence's maps to"))?;
         }
     }
-    object.load().map_err(failed("load"))
+    object.load().map_err(|error| (error, "load"))
 }
 
 fn attach(object: &Object, hook: Hook) -> Outcome {

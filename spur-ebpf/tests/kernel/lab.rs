@@ -61,6 +61,23 @@ impl Lab {
         fence
     }
 
+    /// Waits until this program alone is on the cgroup: the kernel takes a link off from a worker after its last pin went.
+    pub(crate) fn await_sole_program(&self, name: &str, cgroup: &Path, program: u32) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let proof = doctor::verify(&self.pins(), name, cgroup).unwrap();
+            if proof.own == [program] {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{:?}, not only {program}",
+                proof.own
+            );
+            std::thread::yield_now();
+        }
+    }
+
     /// A new cgroup below the lab's.
     pub(crate) fn cgroup(&self, name: &str) -> PathBuf {
         let path = self.cgroup.join(name);

@@ -8,12 +8,16 @@
 mod actor;
 mod adoption;
 mod audit;
+mod budget;
 mod drm;
 mod guard;
 mod lab;
+mod looper;
+mod nested;
 mod policy;
 mod proof;
 mod refusal;
 mod stacking;
 mod upgrade;
 mod uring;
+mod watch;

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 /// Loads the program that allows everything.
-fn allow_all() -> libbpf_rs::Object {
+pub(crate) fn allow_all() -> libbpf_rs::Object {
     let mut builder = libbpf_rs::ObjectBuilder::default();
     builder.open_memory(ALLOW_ALL).unwrap().load().unwrap()
 }
 
 /// Attaches it as container runtimes do (`BPF_PROG_ATTACH`); the errno, or 0.
-fn attach_allow_all(object: &libbpf_rs::Object, cgroup: &Path, flags: u32) -> i32 {
+pub(crate) fn attach_allow_all(object: &libbpf_rs::Object, cgroup: &Path, flags: u32) -> i32 {
     let folder = File::open(cgroup).unwrap();
     let program = object.progs().next().unwrap();
     let program = program.as_fd().as_raw_fd();

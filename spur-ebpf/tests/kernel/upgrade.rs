@@ -1,14 +1,13 @@
 //! An agent of a newer ABI takes over while jobs run.
 
 use crate::lab::*;
+use crate::looper::Looper;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, libbpf_sys};
 use spur_ebpf::*;
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The fence as an agent of ABI 1 has it.
@@ -103,44 +102,6 @@ impl Older {
     }
 }
 
-/// A process in the job that opens node 0, which it holds, and node 1, which it does not, until it is asked to stop.
-struct Looper {
-    talk: UnixStream,
-    pid: i32,
-}
-
-impl Looper {
-    fn start(cgroup: &Path, nodes: &[CString; 2]) -> Looper {
-        let (talk, theirs) = UnixStream::pair().unwrap();
-        let folder = File::open(cgroup).unwrap();
-        let pid = spawn(folder.as_raw_fd(), || {
-            let mut wrong = [0u32; 3];
-            let mut byte = 0u8;
-            let fd = theirs.as_raw_fd();
-            // SAFETY: one byte into one byte, without waiting.
-            while unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) } != 1 {
-                wrong[0] += u32::from(!REACHED.contains(&open(&nodes[0])));
-                wrong[1] += u32::from(open(&nodes[1]) != libc::EPERM);
-                wrong[2] += 1;
-            }
-            // SAFETY: as many bytes as there are.
-            unsafe { libc::write(fd, wrong.as_ptr().cast(), 12) };
-            0
-        });
-        Looper { talk, pid }
-    }
-
-    /// How often a granted device was refused, a refused one let through, and both were tried.
-    fn stop(mut self) -> [u32; 3] {
-        self.talk.write_all(&[1]).unwrap();
-        let mut answer = [0; 12];
-        self.talk.read_exact(&mut answer).unwrap();
-        // SAFETY: the child is ours and not yet waited for.
-        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
-        [0, 4, 8].map(|at| u32::from_ne_bytes(answer[at..][..4].try_into().unwrap()))
-    }
-}
-
 fn all_files(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -192,8 +153,7 @@ fn a_newer_abi_takes_over_without_a_gap_and_without_a_refusal() {
         // Nothing of the older fence is left, in pins or on cgroups.
         assert_eq!(all_files(&lab.pins()), [FOLDER, "meta"]);
         for (name, cgroup) in [("job_1", &one), ("job_2", &two)] {
-            let proof = doctor::verify(&lab.pins(), name, cgroup).unwrap();
-            assert_eq!(proof.own, [fence.program_id()]);
+            lab.await_sole_program(name, cgroup, fence.program_id());
         }
     }
 }

@@ -26,6 +26,11 @@ fn result(value: libc::c_long) -> i32 {
     if value < 0 { errno() } else { 0 }
 }
 
+/// An order as an index.
+fn at(order: i32) -> usize {
+    usize::try_from(order).unwrap_or(usize::MAX)
+}
+
 /// Ways into another process; 0 or the errno.
 fn into_process(pid: i32, way: i32) -> i32 {
     let mut byte = 0u8;
@@ -68,7 +73,7 @@ fn another_jobs_process_is_out_of_reach() {
     ];
     let pids = victims.each_ref().map(|victim| victim.pid);
     let mut attacker = Actor::start(yard.cgroup(0), |order| {
-        into_process(pids[order as usize / 2], order % 2)
+        into_process(pids[at(order / 2)], order % 2)
     });
     assert_eq!(
         (attacker.ask(0), attacker.ask(1)),
@@ -81,7 +86,7 @@ fn another_jobs_process_is_out_of_reach() {
     yard.assert_events(&[(1, Operation::Ptrace, Reason::Foreign); 4]);
     let memory = pids.map(|pid| c_path(Path::new(&format!("/proc/{pid}/mem"))));
     let mut reader = Actor::start(yard.cgroup(0), |order| {
-        open_for(&memory[order as usize], libc::O_RDWR)
+        open_for(&memory[at(order)], libc::O_RDWR)
     });
     assert_eq!(reader.ask(0), 0);
     assert!(
@@ -116,7 +121,7 @@ fn signals_to_other_jobs_are_noted_or_refused() {
         // SAFETY: system calls with integers only. SIGCONT does nothing to a process that runs.
         let mut sender = Actor::start(yard.cgroup(0), |order| unsafe {
             let signal = if order < 2 { libc::SIGCONT } else { 0 };
-            result(libc::kill(pids[order as usize % 2], signal).into())
+            result(libc::kill(pids[at(order % 2)], signal).into())
         });
         let expected = if deny { libc::EPERM } else { 0 };
         assert_eq!(
@@ -320,7 +325,7 @@ fn clone_into(cgroup: i32) -> i32 {
             0 => libc::_exit(0),
             pid if pid < 0 => errno(),
             pid => {
-                libc::waitpid(pid as i32, std::ptr::null_mut(), 0);
+                libc::waitpid(i32::try_from(pid).unwrap_or(-1), std::ptr::null_mut(), 0);
                 0
             }
         }
