@@ -63,9 +63,7 @@ pub async fn channel_over(stream: UnixStream) -> Result<Channel, tonic::transpor
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let once = tower::service_fn(move |_: Uri| {
         let stream = stream.lock().ok().and_then(|mut slot| slot.take());
-        std::future::ready(
-            stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)),
-        )
+        std::future::ready(stream.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
     });
     Endpoint::from_static("http://spur")
         .initial_stream_window_size(WINDOW)
@@ -144,7 +142,8 @@ impl Client {
     /// The free connection, unless the controller has closed it meanwhile.
     fn take(&self) -> Option<UnixStream> {
         let stream = self.lock().take()?;
-        let alive = matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        let alive =
+            matches!(stream.try_read(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
         alive.then_some(stream)
     }
 

@@ -104,14 +104,21 @@ mod tests {
         }
         let mut twin = Vec::new();
         for len in [0, 1, 70_000] {
-            write_async(&mut twin, &message(len), 1 << 20).await.unwrap();
+            write_async(&mut twin, &message(len), 1 << 20)
+                .await
+                .unwrap();
         }
         assert_eq!(bytes, twin);
         let (mut blocking, mut asynchronous) = (bytes.as_slice(), bytes.as_slice());
         for len in [0, 1, 70_000] {
-            assert_eq!(read::<Output>(&mut blocking, 1 << 20).unwrap(), message(len));
             assert_eq!(
-                read_async::<Output>(&mut asynchronous, 1 << 20).await.unwrap(),
+                read::<Output>(&mut blocking, 1 << 20).unwrap(),
+                message(len)
+            );
+            assert_eq!(
+                read_async::<Output>(&mut asynchronous, 1 << 20)
+                    .await
+                    .unwrap(),
                 message(len)
             );
         }

@@ -141,6 +141,12 @@ fn find_gpus(tree: &Tree, nvml: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<
     append(&mut all, amd::find(tree, notes));
     let taken = all.clone();
     append(&mut all, drm::find(tree, &taken, notes));
+    // People are shown all that a holder may open, also what it shares with others.
+    let shared = crate::fence::resolve::shared(&tree.read("proc/devices").unwrap_or_default());
+    for FoundGpu { gpu, .. } in &mut all {
+        gpu.files
+            .extend(shared.get(&gpu.vendor).into_iter().flatten().cloned());
+    }
     all
 }
 

@@ -193,7 +193,7 @@ pub struct Gpu {
     pub numa: Option<u32>,
     /// Memory in MiB, 0 if unknown.
     pub memory_mib: u64,
-    /// Its device nodes, for people.
+    /// The device nodes that its holder may open, those of its own first, for people.
     pub files: Vec<DeviceFile>,
     /// Direct links to other GPUs of the node: (index, kind).
     pub links: Vec<(u32, GpuLink)>,

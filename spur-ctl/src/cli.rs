@@ -26,9 +26,7 @@ use std::ffi::OsString;
 
 /// The command that a program's name stands for.
 pub fn command(name: &str) -> Option<Command> {
-    Command::ALL
-        .into_iter()
-        .find(|command| command.name() == name)
+    Command::all().find(|command| command.name() == name)
 }
 
 /// Runs a command with the arguments that follow its name; the answer is the exit code.
@@ -64,6 +62,7 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
         Command::Sinfo => sinfo::main(&options),
         Command::Scancel => scancel::main(&options),
         Command::Scontrol => scontrol::main(&options),
+        Command::Fence => fence::main(&options),
     }
 }
 

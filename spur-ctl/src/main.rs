@@ -57,13 +57,12 @@ fn main() -> ExitCode {
 }
 
 fn is_program(name: &str) -> bool {
-    matches!(name, "spurctld" | "fence" | "stats" | "dev") || cli::command(name).is_some()
+    matches!(name, "spurctld" | "stats" | "dev") || cli::command(name).is_some()
 }
 
 fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match (cli::command(name), name) {
         (Some(command), _) => ExitCode::from(cli::run(command, &args)),
-        (None, "fence") => ExitCode::from(cli::finish(cli::fence::main(&args))),
         (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),

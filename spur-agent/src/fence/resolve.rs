@@ -269,7 +269,7 @@ fn refuse_shared(own: &mut [Result<Vec<DeviceFile>, Ungrantable>]) {
 }
 
 /// Control nodes by vendor. Never `nvidia-modeset`, and never `nvidia-uvm-tools`, which watches other processes.
-fn shared(proc_devices: &str) -> BTreeMap<GpuVendor, Vec<DeviceFile>> {
+pub fn shared(proc_devices: &str) -> BTreeMap<GpuVendor, Vec<DeviceFile>> {
     let node = |path: &str, major: u32, minor: u32| DeviceFile {
         path: path.to_owned(),
         major,

@@ -2,6 +2,7 @@
 //! honest word on what it does here. Parsing, help, usage and `docs/reference/options.md` all come from these rows.
 
 mod admin;
+mod fence;
 pub mod getopt;
 pub mod help;
 pub mod reference;
@@ -29,10 +30,12 @@ pub enum Command {
     Scancel,
     /// `scontrol`.
     Scontrol,
+    /// `spur fence`.
+    Fence,
 }
 
 impl Command {
-    /// Every command, in the order of the reference page.
+    /// Every command of Slurm, in the order of the reference page.
     pub const ALL: [Self; 7] = [
         Self::Srun,
         Self::Sbatch,
@@ -42,6 +45,14 @@ impl Command {
         Self::Scancel,
         Self::Scontrol,
     ];
+
+    /// Commands of our own.
+    pub const OWN: [Self; 1] = [Self::Fence];
+
+    /// All commands, Slurm's first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::OWN)
+    }
 
     /// The name that users type.
     pub fn name(self) -> &'static str {
@@ -53,6 +64,23 @@ impl Command {
             Self::Sinfo => "sinfo",
             Self::Scancel => "scancel",
             Self::Scontrol => "scontrol",
+            Self::Fence => "fence",
+        }
+    }
+
+    /// What `--help` says before the options.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Fence => {
+                "
+  show     what the job may open on each node, and what it was refused, by kind
+  explain  the same, with what it means and what to do
+  log      refusals of all one's jobs or of one, oldest first
+
+Without JOB, show and explain are about the job that they run in.
+"
+            }
+            _ => "",
         }
     }
 
@@ -65,6 +93,7 @@ impl Command {
             Self::Squeue | Self::Sinfo => "",
             Self::Scancel => "[JOB[.STEP]...]",
             Self::Scontrol => "WORD [ARGUMENT...]",
+            Self::Fence => "show [JOB] | explain [JOB] | log [JOB]",
         }
     }
 
@@ -78,6 +107,7 @@ impl Command {
             Self::Sinfo => "SINFO_",
             Self::Scancel => "SCANCEL_",
             Self::Scontrol => "SCONTROL_",
+            Self::Fence => "SPUR_FENCE_",
         }
     }
 
@@ -90,7 +120,7 @@ impl Command {
     pub fn usage_code(self) -> u8 {
         match self {
             Self::Srun | Self::Sbatch | Self::Salloc => 255,
-            Self::Squeue | Self::Sinfo | Self::Scancel | Self::Scontrol => 1,
+            Self::Squeue | Self::Sinfo | Self::Scancel | Self::Scontrol | Self::Fence => 1,
         }
     }
 
@@ -103,13 +133,17 @@ impl Command {
             Self::Sinfo => SINFO,
             Self::Scancel => SCANCEL,
             Self::Scontrol => SCONTROL,
+            Self::Fence => FENCE,
         }
     }
 }
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            Self::Fence => f.write_str("spur fence"),
+            command => f.write_str(command.name()),
+        }
     }
 }
 
@@ -125,6 +159,7 @@ const SQUEUE: Commands = Commands(8);
 const SINFO: Commands = Commands(16);
 const SCANCEL: Commands = Commands(32);
 const SCONTROL: Commands = Commands(64);
+const FENCE: Commands = Commands(128);
 const JOB: Commands = SRUN.and(SBATCH).and(SALLOC);
 const VIEWS: Commands = SQUEUE.and(SINFO);
 const EVERY: Commands = JOB.and(VIEWS).and(SCANCEL).and(SCONTROL);
@@ -293,6 +328,7 @@ pub fn rows(command: Command) -> impl Iterator<Item = &'static Flag> {
         run::ROWS,
         view::ROWS,
         admin::ROWS,
+        fence::ROWS,
     ];
     parts
         .into_iter()

@@ -49,4 +49,4 @@ pub(crate) fn or_null(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -159,11 +159,7 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
 }
 
 /// Carries out one target; the answer is the exit code.
-fn strike(
-    options: &Options,
-    mut target: Target,
-    blow: Blow,
-) -> Result<u8, Trouble> {
+fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Trouble> {
     if options.on("interactive") || needs_looking(options) {
         target.filter.ids = confirmed(options, &target.filter)?;
         if target.filter.ids.is_empty() {

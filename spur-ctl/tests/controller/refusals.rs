@@ -214,3 +214,149 @@ async fn an_alarm_is_logged_once_for_each_job_and_kind() {
         "{log}"
     );
 }
+
+/// `spur WORDS…` as a process of this user: all that came of it.
+fn spur(controller: &Controller, uid: u32, words: &[&str]) -> String {
+    use std::os::unix::process::CommandExt as _;
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spur"))
+        .args(words)
+        .env_clear()
+        .env("SPUR_CONTROLLER", controller.address())
+        .env("TZ", "UTC0")
+        .uid(uid)
+        .gid(uid)
+        .output()
+        .unwrap();
+    format!(
+        "{}--- stderr\n{}--- exit {}\n",
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+        output.status.code().unwrap()
+    )
+}
+
+/// Of the owner, of an operator, of a stranger, of a job that is not there.
+#[tokio::test]
+async fn the_commands_show_a_job_to_those_who_may_see_it() {
+    let controller = Controller::start();
+    let (mut agent, _) = Agent::connect(&controller, "n1").await;
+    let client = controller.client().await;
+    let job = client.submit(spec(JobKind::Batch, 1)).await.unwrap();
+    let order = agent.assigned().await;
+    let count = DenialCount {
+        total: 3,
+        suppressed: 1,
+    };
+    let jobs = JobRows {
+        job,
+        generation: order.generation,
+        since: Millis(1),
+        rows: vec![row(DeviceOp::ReadWrite, 2)],
+    };
+    agent
+        .say(FromAgent::Denials {
+            counts: vec![(job, count)],
+            events: vec![
+                denial(job, 1_796_002_860_000, DeviceOp::Read),
+                denial(job, 1_796_002_861_000, DeviceOp::Bpf),
+            ],
+            rows: vec![jobs],
+        })
+        .await;
+    client
+        .job_until(job, "the count", |view| view.denials.total == 3)
+        .await;
+    next(&client, Some(job), 1, false).await;
+
+    let shown = spur(&controller, 0, &["fence", "show", "1"]);
+    let rows = "Refused: 3 in all, 1 without a line of their own\n    \
+                n1 /dev/gpu3 (120:3) open-read-write not-granted kfd-probe: 2\n    \
+                1 more, too many or too fast to tell apart\n--- stderr\n--- exit 0\n";
+    assert!(shown.ends_with(rows), "{shown}");
+    let line = "Denied=2026-11-30T01:41:00 JobId=1 Node=n1 Pid=42 UserId=root(0) Command=cat Device=/dev/gpu3(120:3) \
+                Op=open-read Reason=not-granted\n";
+    let alarm = line.replace("41:00", "41:01").replace("open-read", "bpf");
+    let all = format!("{line}{alarm}--- stderr\n--- exit 0\n");
+    assert_eq!(spur(&controller, 0, &["fence", "log"]), all);
+    assert_eq!(spur(&controller, 0, &["fence", "log", "1"]), all);
+    let alarms = format!("{alarm}--- stderr\n--- exit 0\n");
+    assert_eq!(spur(&controller, 0, &["fence", "log", "--alarms"]), alarms);
+    for verb in ["show", "explain"] {
+        let json = spur(&controller, 0, &["fence", verb, "1", "--json"]);
+        let (object, rest) = json.split_once('\n').unwrap();
+        assert_eq!(rest, "--- stderr\n--- exit 0\n");
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        assert_eq!(
+            (&object["job"], &object["refused"]["total"]),
+            (&1.into(), &3.into())
+        );
+    }
+    let json = spur(&controller, 0, &["fence", "log", "--json"]);
+    for (line, op) in json.lines().zip(["open-read", "bpf"]) {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["op"], op);
+    }
+
+    // `daemon` is an operator; the other user has nothing to do with it.
+    assert_eq!(spur(&controller, 1, &["fence", "log"]), all);
+    let empty = "--- stderr\n--- exit 0\n";
+    assert_eq!(spur(&controller, 65_534, &["fence", "log"]), empty);
+    let says = |why: &str| format!("--- stderr\nspur fence: error: {why}\n--- exit 1\n");
+    for verb in ["log", "show", "explain"] {
+        let denied = says("Access/permission denied");
+        assert_eq!(spur(&controller, 65_534, &["fence", verb, "1"]), denied);
+        let unknown = says("Invalid job id specified");
+        assert_eq!(spur(&controller, 0, &["fence", verb, "99"]), unknown);
+        let nonsense = says("Invalid job id: 1_2");
+        assert_eq!(spur(&controller, 0, &["fence", verb, "1_2"]), nonsense);
+    }
+    let alone = says("name a job, or run this within one");
+    assert_eq!(spur(&controller, 0, &["fence", "show"]), alone);
+    let mixed = says("--follow goes with log");
+    assert_eq!(spur(&controller, 0, &["fence", "show", "1", "-f"]), mixed);
+}
+
+/// `log -f` in one process while refusals come, over a controller's death.
+#[tokio::test]
+async fn a_followed_log_goes_on_after_the_controller_s_death() {
+    use std::io::BufRead as _;
+    let mut controller = Controller::start();
+    let (mut agent, _) = Agent::connect(&controller, "n1").await;
+    let client = controller.client().await;
+    let job = client.submit(spec(JobKind::Batch, 1)).await.unwrap();
+    let order = agent.assigned().await;
+    let mut follower = std::process::Command::new(env!("CARGO_BIN_EXE_spur"))
+        .args(["fence", "log", "--follow", "--json"])
+        .env("SPUR_CONTROLLER", controller.address())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(follower.stdout.take().unwrap()).lines();
+    let (send, mut lines_seen) = tokio::sync::mpsc::channel(100);
+    let reader = std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if send
+                .blocking_send(object["at_ms"].as_u64().unwrap())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    agent.say(said(vec![denial(job, 1, DeviceOp::Read)])).await;
+    assert_eq!(lines_seen.recv().await, Some(1));
+    agent.say(said(vec![denial(job, 2, DeviceOp::Read)])).await;
+    assert_eq!(lines_seen.recv().await, Some(2));
+    controller.kill();
+    controller.run();
+    let mut back = hello("n1");
+    back.jobs = vec![(job, order.generation)];
+    let (agent, _) = Agent::connect_with(&controller, TOKEN, back).await.unwrap();
+    agent.say(said(vec![denial(job, 3, DeviceOp::Read)])).await;
+    assert_eq!(lines_seen.recv().await, Some(3), "each line once");
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    drop(lines_seen);
+    reader.join().unwrap();
+}

@@ -56,10 +56,7 @@ impl Options {
     /// The one that counts for a long name, in full.
     pub fn last(&self, long: &str) -> Option<&Given> {
         debug_assert!(
-            Command::ALL
-                .into_iter()
-                .flat_map(rows)
-                .any(|flag| flag.named(long)),
+            Command::all().flat_map(rows).any(|flag| flag.named(long)),
             "the table has no option --{long}"
         );
         self.given.iter().rev().find(|given| given.flag.named(long))

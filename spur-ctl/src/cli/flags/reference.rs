@@ -18,7 +18,7 @@ A value on the command line wins over the environment, which wins over `#SBATCH`
 /// The whole page.
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
-    for command in Command::ALL {
+    for command in Command::all() {
         writeln!(page, "\n## {command}\n").expect("a string grows");
         page.push_str("| option | | variables | here | |\n|---|---|---|---|---|\n");
         for flag in rows(command) {

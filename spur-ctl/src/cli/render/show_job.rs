@@ -260,8 +260,8 @@ fn refusals(record: &mut Record, view: &View, job: &JobView, details: &Details<'
 
 /// One refusal as `Key=Value` words.
 pub fn denied(view: &View, denial: &Denial) -> String {
-    format!(
-        "Denied={} JobId={} Node={} Pid={} UserId={}({}) Command={} Device={} Op={}",
+    let mut text = format!(
+        "Denied={} JobId={} Node={} Pid={} UserId={}({}) Command={} Device={} Op={} Reason={}",
         view.clock.stamp(denial.at),
         denial.job,
         denial.node,
@@ -270,12 +270,29 @@ pub fn denied(view: &View, denial: &Denial) -> String {
         denial.uid,
         or_null(&denial.command),
         device(denial),
-        denial.op.word()
-    )
+        denial.op.word(),
+        denial.reason.word()
+    );
+    let object = (!denial.object.is_empty()).then(|| denial.object.clone());
+    let more = [
+        ("Target", denial.target_pid.map(|pid| pid.to_string())),
+        ("Object", object),
+        ("Label", denial.label.map(|label| label.word().to_owned())),
+        ("Noted", denial.noted.then(|| "yes".to_owned())),
+    ];
+    for (key, value) in more {
+        if let Some(value) = value {
+            text.push_str(&format!(" {key}={value}"));
+        }
+    }
+    text
 }
 
 /// The device's path and numbers.
 fn device(denial: &Denial) -> String {
+    if (denial.major, denial.minor) == (0, 0) {
+        return or_null("").to_owned();
+    }
     format!(
         "{}({}:{})",
         or_null(&denial.device),

@@ -32,9 +32,12 @@ pub fn spec(
     let kind = match options.command {
         Command::Sbatch => JobKind::Batch,
         Command::Salloc => JobKind::Alloc,
-        Command::Srun | Command::Squeue | Command::Sinfo | Command::Scancel | Command::Scontrol => {
-            JobKind::Run
-        }
+        Command::Srun
+        | Command::Squeue
+        | Command::Sinfo
+        | Command::Scancel
+        | Command::Scontrol
+        | Command::Fence => JobKind::Run,
     };
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;

@@ -59,9 +59,12 @@ pub fn not_submitted(command: Command, why: impl std::fmt::Display) -> Failure {
     let what = match command {
         Command::Sbatch => "Batch job submission failed",
         Command::Salloc => "Job submit/allocate failed",
-        Command::Srun | Command::Squeue | Command::Sinfo | Command::Scancel | Command::Scontrol => {
-            "Unable to allocate resources"
-        }
+        Command::Srun
+        | Command::Squeue
+        | Command::Sinfo
+        | Command::Scancel
+        | Command::Scontrol
+        | Command::Fence => "Unable to allocate resources",
     };
     Failure::error(command, format!("{what}: {why}"))
 }

@@ -15,13 +15,13 @@ use spur_core::time::{Millis, TimeLimit};
 use std::sync::Arc;
 
 /// 2026-11-30T01:41:00.
-pub(super) const SUBMITTED: Millis = Millis(1_796_002_860_000);
+pub(crate) const SUBMITTED: Millis = Millis(1_796_002_860_000);
 
-pub(super) fn at(secs: u64) -> Millis {
+pub(crate) fn at(secs: u64) -> Millis {
     SUBMITTED.plus_secs(secs)
 }
 
-pub(super) fn view(now: Millis) -> View {
+pub(crate) fn view(now: Millis) -> View {
     let users = [(0, "root".to_owned())].into();
     View {
         clock: Clock::utc(now),
@@ -30,7 +30,7 @@ pub(super) fn view(now: Millis) -> View {
     }
 }
 
-pub(super) fn ids(list: &[(u32, u32)]) -> IdSet {
+pub(crate) fn ids(list: &[(u32, u32)]) -> IdSet {
     list.iter()
         .flat_map(|(first, last)| *first..=*last)
         .collect()
@@ -48,7 +48,7 @@ fn owner() -> Owner {
     }
 }
 
-pub(super) fn spec(name: &str) -> JobSpec {
+pub(crate) fn spec(name: &str) -> JobSpec {
     JobSpec {
         kind: JobKind::Batch,
         owner: owner(),
@@ -90,7 +90,7 @@ pub(super) fn spec(name: &str) -> JobSpec {
     }
 }
 
-pub(super) fn job(id: u32, spec: JobSpec) -> JobView {
+pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
     JobView {
         id: JobId(id),
         spec: Arc::new(spec),
@@ -113,7 +113,7 @@ pub(super) fn job(id: u32, spec: JobSpec) -> JobView {
     }
 }
 
-pub(super) fn running(mut job: JobView, shares: &[(&str, IdSet, u64, IdSet)]) -> JobView {
+pub(crate) fn running(mut job: JobView, shares: &[(&str, IdSet, u64, IdSet)]) -> JobView {
     job.state = JobState::Running;
     job.started = Some(at(1));
     if let Some(TimeLimit::Secs(secs)) = job.spec.time_limit {
@@ -139,7 +139,7 @@ pub(super) fn running(mut job: JobView, shares: &[(&str, IdSet, u64, IdSet)]) ->
 }
 
 /// Job 4 of the recordings, `train`.
-pub(super) fn train() -> JobView {
+pub(crate) fn train() -> JobView {
     let spec = JobSpec {
         nodes_min: 2,
         nodes_max: 2,
@@ -169,7 +169,7 @@ pub(super) fn train() -> JobView {
 }
 
 /// Job 3 of the recordings: two GPUs.
-pub(super) fn wrapped() -> JobView {
+pub(crate) fn wrapped() -> JobView {
     let spec = JobSpec {
         gpus_per_node: Some(GpuCount {
             model: String::new(),
@@ -185,7 +185,7 @@ pub(super) fn wrapped() -> JobView {
 }
 
 /// Job 5 of the recordings: held.
-pub(super) fn held() -> JobView {
+pub(crate) fn held() -> JobView {
     let mut held = job(
         5,
         JobSpec {
@@ -199,7 +199,7 @@ pub(super) fn held() -> JobView {
 }
 
 /// Job 8 of the recordings: waits for four nodes.
-pub(super) fn big() -> JobView {
+pub(crate) fn big() -> JobView {
     let mut big = job(
         8,
         JobSpec {
@@ -233,7 +233,7 @@ fn gpu(index: u32) -> Gpu {
     }
 }
 
-pub(super) fn node(number: u32) -> NodeView {
+pub(crate) fn node(number: u32) -> NodeView {
     let name = NodeName::new(format!("n{number:04}")).unwrap();
     let inventory = Inventory {
         cpus: 64,
@@ -283,12 +283,12 @@ pub(super) fn node(number: u32) -> NodeView {
     }
 }
 
-pub(super) fn nodes() -> Vec<Arc<NodeView>> {
+pub(crate) fn nodes() -> Vec<Arc<NodeView>> {
     (1..=4).map(|number| Arc::new(node(number))).collect()
 }
 
 /// Node 1 of the recordings while jobs run on it.
-pub(super) fn mixed() -> NodeView {
+pub(crate) fn mixed() -> NodeView {
     let mut mixed = node(1);
     mixed.node.cpus_used = IdSet::first(13);
     mixed.node.memory_used = 70_656;
@@ -298,7 +298,7 @@ pub(super) fn mixed() -> NodeView {
 }
 
 /// Node 3 of the recordings, drained.
-pub(super) fn drained() -> NodeView {
+pub(crate) fn drained() -> NodeView {
     let mut drained = node(3);
     drained.node.admin = AdminState::Drain;
     drained.node.reason = "bad fan".to_owned();
@@ -306,7 +306,7 @@ pub(super) fn drained() -> NodeView {
     drained
 }
 
-pub(super) fn partition() -> Partition {
+pub(crate) fn partition() -> Partition {
     Partition {
         name: "gpu".to_owned(),
         default: true,

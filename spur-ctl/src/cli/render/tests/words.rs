@@ -1,7 +1,6 @@
 //! What has no recording.
 
 use super::samples::{at, drained, mixed, node, train, view, wrapped};
-use crate::cli::fence::explanation;
 use crate::cli::render::show_job::{self, Details};
 use crate::cli::render::{job_text, node_groups, show_node};
 use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
@@ -45,37 +44,8 @@ fn details_show_what_the_fence_refused() {
     let text = show_job::record(&view(at(6)), &job, Some(&details), false);
     let end = "   ReasonText=a sentence\n   FenceDenials=12 FenceSuppressed=11\n     \
                Denied=2026-11-30T01:41:05 JobId=3 Node=n0001 Pid=4711 UserId=root(0) Command=sh \
-               Device=/dev/gpu7(120:7) Op=open-read\n   \n\n";
+               Device=/dev/gpu7(120:7) Op=open-read Reason=not-granted\n   \n\n";
     assert!(text.ends_with(end), "{text}");
-}
-
-#[test]
-fn an_explanation_tells_what_a_job_has_and_what_it_was_refused() {
-    let mut job = wrapped();
-    job.denials = DenialCount {
-        total: 1,
-        suppressed: 0,
-    };
-    let mut shown = mixed();
-    shown.node.inventory.simulated = true;
-    let text = explanation(&view(at(6)), &job, &[Arc::new(shown)], &[denial()]);
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(
-        lines[..3],
-        [
-            "Job 3 (wrapped-with-a-long-name) of slurmtest: RUNNING",
-            "n0001: 2 of 8 GPUs, simulated (index 0-1); the kernel refuses all other GPUs (fence and guard)",
-            "Refused: 1 in all, 0 without a line of their own",
-        ]
-    );
-    job.state = JobState::Completed;
-    let text = explanation(&view(at(6)), &job, &[Arc::new(mixed())], &[]);
-    assert!(
-        text.contains(
-            "COMPLETED\nIt has ended and holds nothing any more; this is what it had.\nn0001: "
-        ),
-        "{text}"
-    );
 }
 
 #[test]
