@@ -5,9 +5,10 @@ use super::format::Layout;
 use super::node_columns::{self as columns, by_node};
 use super::node_text::{busy, usable};
 use spur_core::api::NodeView;
+use spur_core::id::NodeId;
 use spur_core::partition::Partition;
 use spur_core::slurm::codes::node_state::State;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One line of `sinfo`: nodes of one partition that look alike.
@@ -41,6 +42,7 @@ pub fn group(
     let apart = layout.columns().any(columns::of_partition);
     let mut groups: Vec<Group> = Vec::new();
     let mut lines: BTreeMap<(usize, Vec<String>), usize> = BTreeMap::new();
+    let mut seen: BTreeSet<(usize, NodeId)> = BTreeSet::new();
     for (at, partition) in partitions.iter().enumerate() {
         let mut members: Vec<_> = nodes
             .iter()
@@ -62,27 +64,17 @@ pub fn group(
                 if apart { at } else { 0 },
                 likeness(view, layout, &one, how),
             );
-            match lines.get(&key) {
-                Some(line) => add(&mut groups[*line], node),
-                None => {
-                    lines.insert(key, groups.len());
-                    groups.push(one);
-                }
+            let line = *lines.entry(key).or_insert(groups.len());
+            // A node in several partitions counts once where partitions are not told apart.
+            let new = seen.insert((line, node.node.id));
+            match groups.get_mut(line) {
+                Some(group) if new => group.nodes.push(node.clone()),
+                Some(_) => {}
+                None => groups.push(one),
             }
         }
     }
     groups
-}
-
-/// A node in several partitions counts once where partitions are not told apart.
-fn add(group: &mut Group, node: &Arc<NodeView>) {
-    if !group
-        .nodes
-        .iter()
-        .any(|seen| seen.node.name == node.node.name)
-    {
-        group.nodes.push(node.clone());
-    }
 }
 
 /// What must be equal for nodes to share a line.
