@@ -53,6 +53,14 @@ SPUR_INLINE spur_u32 access_of(struct file *file)
 	return (mode & OPENED_READ ? SPUR_ACCESS_READ : 0) | (mode & OPENED_WRITE ? SPUR_ACCESS_WRITE : 0);
 }
 
+/* The least recently used row goes when the map is full: one that is in use is not it. */
+SPUR_INLINE void keep(struct file *file)
+{
+	spur_u64 key = (spur_u64)file;
+
+	map_lookup(&guard_files, &key);
+}
+
 /* Uses of an open device follow the policy of this moment: what is taken away is taken away. */
 SPUR_INLINE int use_device(struct file *file, struct inode *inode, spur_u32 operation)
 {
@@ -64,6 +72,7 @@ SPUR_INLINE int use_device(struct file *file, struct inode *inode, spur_u32 oper
 	verdict = decide_both(&ward, device, access_of(file));
 	if (verdict >= SPUR_DENY_FIRST)
 		return refuse_device(&ward, operation, verdict, device, access_of(file));
+	keep(file);
 	return 0;
 }
 

@@ -4,6 +4,7 @@ mod job;
 pub(crate) mod object;
 pub(crate) mod older;
 mod parents;
+pub(crate) mod rows;
 mod tables;
 mod watch;
 mod window;

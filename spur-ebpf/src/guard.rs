@@ -6,6 +6,7 @@
 
 mod level;
 mod load;
+mod proof;
 mod said;
 
 use crate::{Error, Result, sys};

@@ -225,6 +225,47 @@ pub(crate) fn open_cgroup(mount: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd>
     }
 }
 
+/// Starts a process in a cgroup whose only act is a harmless `bpf()`; its errno, or 0.
+pub(crate) fn bpf_errno_in(cgroup: BorrowedFd<'_>) -> io::Result<i32> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    /// `BPF_PROG_GET_NEXT_ID` of `<linux/bpf.h>`, and more bytes than it has.
+    const NEXT_ID: libc::c_int = 11;
+    const SIZE: libc::c_uint = 128;
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+    args.cgroup = u64::from(cgroup.as_raw_fd().cast_unsigned());
+    let mut attr = [0u64; SIZE as usize / 8];
+    // SAFETY: as fork. The child, which may be the copy of a process with threads, makes two system calls and leaves.
+    let pid = unsafe {
+        let size = size_of::<libc::clone_args>();
+        let pid = libc::syscall(libc::SYS_clone3, &raw const args, size);
+        if pid == 0 {
+            let result = libc::syscall(libc::SYS_bpf, NEXT_ID, attr.as_mut_ptr(), SIZE);
+            let errno = if result < 0 {
+                *libc::__errno_location()
+            } else {
+                0
+            };
+            libc::_exit(errno);
+        }
+        pid
+    };
+    let Ok(pid @ 1..) = libc::pid_t::try_from(pid) else {
+        return Err(io::Error::last_os_error());
+    };
+    let mut status = 0;
+    // SAFETY: `status` has room for the answer and the child is ours.
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(libc::WEXITSTATUS(status))
+}
+
 /// The `f_type` of the file system that holds an open file.
 pub(crate) fn fs_magic(file: BorrowedFd<'_>) -> io::Result<i64> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();

@@ -1,6 +1,6 @@
 //! One fenced cgroup: a job, or a step below it.
 
-use super::{Inner, PinnedLink, lookup, update};
+use super::{Inner, PinnedLink, lookup, rows, update};
 use crate::abi::{Plain, RawCounters, RawPolicy};
 use crate::pins::Pins;
 use crate::{CgroupId, Counters, Error, Policy, Result, sys};
@@ -107,7 +107,7 @@ impl JobFence {
         counts: impl Iterator<Item = RawCounters>,
     ) -> Result<()> {
         let sum = Counters::sum(counts);
-        let mut values = zero_counters()?;
+        let mut values = rows::zeros()?;
         if let Some(first) = values.first_mut() {
             *first = sum.to_raw().bytes().to_vec();
         }
@@ -134,44 +134,22 @@ impl JobFence {
             .guard_counters
             .lookup_percpu(&self.key(), MapFlags::ANY)
             .map_err(Error::libbpf("read map", "guard_counters"))?;
-        counts.map_or_else(|| self.zero_guard_counters(), |_| Ok(()))
-    }
-
-    fn zero_guard_counters(&self) -> Result<()> {
-        self.inner
-            .maps
-            .guard_counters
-            .update_percpu(&self.key(), &zero_counters()?, MapFlags::ANY)
-            .map_err(Error::libbpf("write map", "guard_counters"))
+        match counts {
+            Some(_) => Ok(()),
+            None => rows::zero_counters(maps, self.cgroup),
+        }
     }
 
     /// Takes the guard's rows away. From here on the guard does not know the cgroup.
     pub(super) fn remove_rows(&self) -> Result<()> {
-        let maps = &self.inner.maps;
-        for map in [&maps.guard_policies, &maps.guard_counters] {
-            match map.delete(&self.key()) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::libbpf(
-                        "delete from map",
-                        map.name().to_string_lossy(),
-                    )(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        rows::remove(&self.inner.maps, self.cgroup)
     }
 
     /// Forgets policy and counts of an earlier fence on the same cgroup, which the kernel keeps as long as the cgroup lives. Makes the
     /// guard's rows, under which nothing is granted.
     pub(super) fn forget(&self) -> Result<()> {
         let maps = &self.inner.maps;
-        update(
-            &maps.guard_policies,
-            &self.key(),
-            RawPolicy::default().bytes(),
-        )?;
-        self.zero_guard_counters()?;
+        rows::make(maps, self.cgroup, RawPolicy::default().bytes())?;
         let absent = |result: libbpf_rs::Result<()>| match result {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -183,7 +161,7 @@ impl JobFence {
         .map_err(Error::libbpf("clear map", "policies"))?;
         absent(
             maps.counters
-                .update_percpu(&self.key(), &zero_counters()?, MapFlags::ANY),
+                .update_percpu(&self.key(), &rows::zeros()?, MapFlags::ANY),
         )
         .map_err(Error::libbpf("clear map", "counters"))
     }
@@ -205,9 +183,4 @@ impl JobFence {
         Pins::remove(&path)?;
         self.remove_rows()
     }
-}
-
-fn zero_counters() -> Result<Vec<Vec<u8>>> {
-    let cpus = libbpf_rs::num_possible_cpus().map_err(Error::libbpf("count", "possible cpus"))?;
-    Ok(vec![RawCounters::default().bytes().to_vec(); cpus])
 }

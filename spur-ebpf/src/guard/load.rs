@@ -1,6 +1,6 @@
 //! Loading, attaching, pinning and adopting the guard's programs.
 
-use super::{Guard, GuardOptions, Hook, HookState, level, said};
+use super::{Guard, GuardOptions, Hook, HookState, level, proof, said};
 use crate::abi::{Plain, RawGuardSettings};
 use crate::fence::{Maps, object, older};
 use crate::pins::{self, Pins};
@@ -14,6 +14,10 @@ use std::os::fd::{AsFd, OwnedFd};
 const GUARD_OBJECT: &[u8] = include_bytes!(env!("SPUR_GUARD_OBJECT"));
 /// The variable in the object that holds the settings.
 const SETTINGS: &str = ".rodata.guard";
+
+/// Why a program is taken away again.
+const UNASKED: &str =
+    "the kernel attached it and never asks it: its list of LSMs lacks bpf (boot with lsm=...,bpf)";
 
 /// What came of a program, and its link if it runs.
 type Outcome = (HookState, Option<OwnedFd>);
@@ -49,9 +53,29 @@ pub(crate) fn guard(pins: &Pins, maps: &Maps, options: &GuardOptions) -> Result<
         guard.hooks.insert(hook, state);
         guard.links.extend(link.map(|link| (hook, link)));
     }
+    prove(&mut guard, maps, options)?;
     write_settings(maps, settings)?;
     older::remove_guards(pins)?;
     Ok(guard)
+}
+
+/// Takes programs away that the kernel attached and does not ask.
+fn prove(guard: &mut Guard, maps: &Maps, options: &GuardOptions) -> Result<()> {
+    let can_be_proven = guard.links.contains_key(&Hook::Bpf);
+    if !can_be_proven || proof::is_asked(maps, &options.cgroup)? {
+        return Ok(());
+    }
+    for hook in Hook::ALL
+        .into_iter()
+        .filter(|hook| guard.links.contains_key(hook))
+    {
+        Pins::remove(&guard.pin(hook))?;
+        guard
+            .hooks
+            .insert(hook, HookState::Refused(UNASKED.to_owned()));
+    }
+    guard.links.clear();
+    Ok(())
 }
 
 fn read_settings(maps: &Maps) -> Result<RawGuardSettings> {

@@ -30,8 +30,7 @@ impl Yard {
         fence.set_devices(&devices()).unwrap();
         let guard = fence.guard(&options(&lab, deny_signals)).unwrap();
         if !guard.is_complete() {
-            let demanded = std::env::var_os("SPUR_TEST_GUARD").is_some();
-            assert!(!demanded, "{}", guard.summary());
+            assert_ne!(expected(), "required", "{}", guard.summary());
             println!("skipped: {}", guard.summary());
             return None;
         }
@@ -78,6 +77,11 @@ impl Yard {
     }
 }
 
+/// What the environment says of this kernel: `required`, `inactive` (it attaches programs and does not ask them), or nothing.
+fn expected() -> String {
+    std::env::var("SPUR_TEST_GUARD").unwrap_or_default()
+}
+
 pub(crate) fn options(lab: &Lab, deny_signals: bool) -> GuardOptions {
     GuardOptions {
         cgroup: lab.cgroup.clone(),
@@ -118,6 +122,14 @@ fn what_the_kernel_does_not_take_is_said_plainly() {
     assert_eq!(guard.is_complete(), complete);
     assert!(guard.missing().all(|(_, reason)| !reason.is_empty()));
     assert!(guard.check().is_empty());
+    if expected() == "inactive" {
+        assert!(
+            !complete && guard.summary().contains("lsm="),
+            "{}",
+            guard.summary()
+        );
+    }
+    assert!(!lab.cgroup.join("guard_proof").exists());
 }
 
 fn programs(guard: &Guard) -> Vec<(Hook, u32, bool)> {
@@ -144,6 +156,16 @@ fn a_guard_of_the_same_build_is_adopted_and_another_replaces_it() {
     assert_eq!(ids(&again), ids(&yard.guard));
     assert!(programs(&again).iter().all(|(_, _, adopted)| *adopted));
     // Other settings are other programs.
+    // What is missing is started beside what is adopted.
+    std::fs::remove_file(again.folder().join("bpf")).unwrap();
+    let third = yard.fence.guard(&options(&yard.lab, false)).unwrap();
+    let fresh = programs(&third)
+        .into_iter()
+        .filter(|(_, _, adopted)| !adopted);
+    assert_eq!(
+        fresh.map(|(hook, _, _)| hook).collect::<Vec<_>>(),
+        [Hook::Bpf]
+    );
     let other = yard.fence.guard(&options(&yard.lab, true)).unwrap();
     assert!(programs(&other).iter().all(|(hook, id, adopted)| {
         !adopted

@@ -29,6 +29,9 @@ struct Args {
     /// Another program for the machine: its name there, and the file. May be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file)]
     with: Vec<(String, PathBuf)>,
+    /// Further words for the kernel's command line; of two that say the same, the last counts.
+    #[arg(long, default_value = "")]
+    append: String,
     /// Run this as root in the machine, instead of the tests.
     #[arg(last = true)]
     command: Vec<String>,
@@ -66,8 +69,14 @@ fn run(args: &Args) -> Result<()> {
         modules: &modules,
         command: &args.command,
     };
-    let ending = image::write(&path, &contents)
-        .and_then(|()| qemu::boot(&kernel, &path, Duration::from_secs(args.limit)));
+    let ending = image::write(&path, &contents).and_then(|()| {
+        qemu::boot(
+            &kernel,
+            &path,
+            &args.append,
+            Duration::from_secs(args.limit),
+        )
+    });
     std::fs::remove_dir_all(&scratch)?;
     let seconds = started.elapsed().as_secs();
     match ending? {

@@ -29,7 +29,7 @@ pub enum Ending {
 }
 
 /// Boots the kernel with that first file system and shows its console until the verdict.
-pub fn boot(kernel: &Kernel, image: &Path, limit: Duration) -> Result<Ending> {
+pub fn boot(kernel: &Kernel, image: &Path, append: &str, limit: Duration) -> Result<Ending> {
     // Emulated: what virtualisation a build machine offers cannot be relied on, and a hang costs more than it saves.
     let mut command = Command::new("qemu-system-x86_64");
     command.args([
@@ -59,7 +59,7 @@ pub fn boot(kernel: &Kernel, image: &Path, limit: Duration) -> Result<Ending> {
         .arg(&kernel.image)
         .arg("-initrd")
         .arg(image)
-        .args(["-append", APPEND]);
+        .args(["-append", &format!("{APPEND} {append}")]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("starting qemu-system-x86_64")?;
     let console = child.stdout.take().context("the machine has no console")?;
