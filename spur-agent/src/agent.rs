@@ -11,7 +11,6 @@ mod steps;
 use crate::act::{Failure, Left};
 use crate::audit;
 use crate::clients::Visitor;
-use crate::fence::node::Lost;
 use crate::journal::{self, Journal};
 use crate::launch::Supervisor;
 use crate::node::{Condition, Node};
@@ -97,16 +96,14 @@ pub enum Input {
     Refusals,
     /// Time to try again to remove an ended job.
     CleanDue(JobId),
-    /// The fence was proven again.
-    Proven(Condition),
+    /// The fence was proven again, after so many losses.
+    Proven(Condition, u64),
     /// A fence was taken off, in words; it is being put back.
     FenceLost(String),
     /// What came of that.
     FenceBack(Box<Repaired>),
     /// Devices came or went.
     DevicesChanged,
-    /// These GPUs cannot be granted any more.
-    DevicesLost(Lost),
     /// A GPU was taken from a job: why the job had to be ended, or nothing.
     CutOff(JobId, Result<Option<String>, String>),
     /// Time for a sign of life, and to try again what failed.
@@ -152,6 +149,8 @@ pub struct Agent {
     proving: bool,
     /// It was lost and is being put back: nothing is started meanwhile.
     repairing: bool,
+    /// How often it was lost.
+    losses: u64,
     /// The audit ring is read.
     audited: bool,
     /// The last loss and what came of it.
@@ -204,6 +203,7 @@ impl Agent {
             extra: BTreeMap::new(),
             proving: false,
             repairing: false,
+            losses: 0,
             audited: false,
             last_loss: None,
             cut_off: BTreeMap::new(),
@@ -265,11 +265,10 @@ impl Agent {
                 outcome,
             } => self.job_cleaned(job, generation, outcome),
             Input::Refusals => self.send_refusals(),
-            Input::Proven(condition) => self.proven(condition),
+            Input::Proven(condition, losses) => self.proven(condition, losses),
             Input::FenceLost(what) => self.fence_lost(what),
             Input::FenceBack(repaired) => self.fence_back(*repaired),
             Input::DevicesChanged => self.devices_changed(),
-            Input::DevicesLost(lost) => self.devices_lost(&lost),
             Input::CutOff(job, outcome) => self.was_cut_off(job, outcome),
             Input::Beat => self.beat(),
             Input::Stop => {}

@@ -150,6 +150,12 @@ fn find_gpus(tree: &Tree, nvml: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<
     all
 }
 
+/// The identities of all real GPUs that are there now.
+pub fn identities(tree: &Tree) -> Vec<Identity> {
+    let found = find_gpus(tree, &[], &mut Vec::new());
+    found.into_iter().map(|found| found.identity).collect()
+}
+
 /// Appends GPUs whose indices and links count from 0.
 fn append(all: &mut Vec<FoundGpu>, more: Vec<FoundGpu>) {
     let base = u32::try_from(all.len()).unwrap_or(u32::MAX);

@@ -5,8 +5,10 @@ use crate::agent::Input;
 use crate::discover::{Identity, nvidia};
 use crate::node::Node;
 use crate::sys::uevent;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Subsystems whose events can change the number of a fenced device.
@@ -24,25 +26,19 @@ const MESSAGE_BYTES_MAX: usize = 8192;
 pub fn watch(node: Arc<Node>, inputs: mpsc::Sender<Input>) -> std::io::Result<()> {
     let socket = uevent::socket()?;
     let body = move || {
-        let mut message = [0; MESSAGE_BYTES_MAX];
         loop {
-            let heard = match uevent::receive(&socket, &mut message) {
-                Ok(len) => message.get(..len).and_then(Event::parse),
-                // An overrun means that events were lost: look as well.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Some(Event::default()),
+            match hear(&socket, &node, None) {
+                Ok(Some(true)) => {}
+                Ok(_) => continue,
                 Err(error) => {
                     tracing::warn!(%error, "the kernel's device events cannot be read any more");
                     return;
                 }
-            };
-            if let Some(event) = heard {
-                if !close(&node, &event, &inputs) {
-                    return;
-                }
-                std::thread::sleep(SETTLE);
-                if inputs.blocking_send(Input::DevicesChanged).is_err() {
-                    return;
-                }
+            }
+            let settled = Instant::now() + SETTLE;
+            while matches!(hear(&socket, &node, Some(settled)), Ok(Some(_))) {}
+            if inputs.blocking_send(Input::DevicesChanged).is_err() {
+                return;
             }
         }
     };
@@ -52,22 +48,34 @@ pub fn watch(node: Arc<Node>, inputs: mpsc::Sender<Input>) -> std::io::Result<()
     Ok(())
 }
 
-/// Closes what goes, before its number can be another's. `false` once the agent stops.
-fn close(node: &Node, event: &Event, inputs: &mpsc::Sender<Input>) -> bool {
-    let Some(fence) = node.fence().filter(|_| event.goes) else {
-        return true;
-    };
-    match fence.close(|identity| event.takes(identity)) {
-        Ok(lost) if lost.is_empty() => true,
-        Ok(lost) => inputs.blocking_send(Input::DevicesLost(lost)).is_ok(),
-        Err(error) => {
-            tracing::error!(
-                error = crate::fence::node::chain(&error),
-                "a device that goes cannot be closed"
-            );
-            true
-        }
+/// Takes one message, waiting for it until `end`, and closes what goes, before its number can be another's. Says whether it is about
+/// what could be fenced; `None` if none came.
+fn hear(socket: &OwnedFd, node: &Node, end: Option<Instant>) -> std::io::Result<Option<bool>> {
+    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    match rustix::event::poll(&mut fds, left.as_ref()) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
     }
+    let mut message = [0; MESSAGE_BYTES_MAX];
+    let event = match uevent::receive(socket, &mut message) {
+        Ok(len) => message.get(..len).and_then(Event::parse),
+        // An overrun means that events were lost: look as well.
+        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Some(Event::default()),
+        Err(error) => return Err(error),
+    };
+    let Some(event) = event else {
+        return Ok(Some(false));
+    };
+    if let Some(fence) = node.fence().filter(|_| event.goes)
+        && let Err(error) = fence.close(|identity| event.takes(identity))
+    {
+        let error = crate::fence::node::chain(&error);
+        tracing::error!(error, "a device that goes cannot be closed");
+    }
+    Ok(Some(true))
 }
 
 /// What a message says that matters here.
@@ -77,8 +85,8 @@ struct Event {
     goes: bool,
     /// Where it is below `/sys`.
     path: String,
-    /// Driver that is unloaded.
-    module: Option<String>,
+    /// Of which subsystem.
+    subsystem: String,
 }
 
 impl Event {
@@ -95,27 +103,29 @@ impl Event {
         }
         let action = field("ACTION=").unwrap_or_default();
         let path = field("DEVPATH=").unwrap_or_default();
-        let module =
-            (subsystem == "module").then(|| path.trim_start_matches("/module/").to_owned());
         // Connectors and card nodes come and go without their GPU.
         let last = path.rsplit('/').next().unwrap_or_default();
         let partly = subsystem == "drm" && !last.starts_with("renderD");
         Some(Self {
             goes: matches!(action.as_str(), "remove" | "unbind" | "offline") && !partly,
             path,
-            module,
+            subsystem,
         })
     }
 
     /// Whether this GPU goes with it.
     fn takes(&self, identity: &Identity) -> bool {
-        let pci = |pci: &str| !pci.is_empty() && self.path.split('/').any(|part| part == pci);
-        let module = self.module.as_deref();
+        let last = self.path.rsplit('/').next().unwrap_or_default();
+        let module = |name: &str| self.subsystem == "module" && last == name;
+        let pci = |address: &str| self.subsystem == "pci" && last == address;
         match identity {
-            Identity::Nvidia { pci: address, .. } => {
-                module.is_some_and(|name| name == nvidia::MODULE) || pci(address)
+            Identity::Nvidia { pci: address, .. } => module(nvidia::MODULE) || pci(address),
+            // Its render node is all that a job has of it.
+            Identity::Amd { pci: address, .. } => {
+                let node =
+                    self.subsystem == "drm" && self.path.split('/').any(|part| part == address);
+                module("amdgpu") || pci(address) || (node && !address.is_empty())
             }
-            Identity::Amd { pci: address, .. } => module == Some("amdgpu") || pci(address),
             Identity::Drm { device } => {
                 let path = format!("/sys{}", self.path);
                 let inside = |outer: &str, inner: &str| {
@@ -207,6 +217,18 @@ mod tests {
                 "{action} {path}"
             );
         }
+        let node = format!("{gpu}/drm/renderD128");
+        let event_of_node = event("remove", &node, "drm").unwrap();
+        let amd = Identity::Amd {
+            unique_id: 7,
+            pci: "0000:19:00.0".into(),
+            partition: 0,
+        };
+        assert!(event_of_node.takes(&amd), "the node is its all");
+        assert!(
+            !event_of_node.takes(&nvidia("0000:19:00.0")),
+            "one way to it of several"
+        );
         let connector = format!("{gpu}/drm/card0/card0-DP-1");
         assert!(!event("remove", &connector, "drm").unwrap().goes);
     }

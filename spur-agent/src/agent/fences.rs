@@ -50,15 +50,15 @@ impl Agent {
     pub(super) fn prove_again(&mut self) {
         if !self.proving {
             self.proving = true;
-            let node = Arc::clone(&self.node);
-            self.off_loop(move || Input::Proven(node.prove()));
+            let (node, losses) = (Arc::clone(&self.node), self.losses);
+            self.off_loop(move || Input::Proven(node.prove(), losses));
         }
     }
 
-    pub(super) fn proven(&mut self, condition: Condition) {
+    pub(super) fn proven(&mut self, condition: Condition, losses: u64) {
         self.proving = false;
-        if self.repairing {
-            // Older than the loss; the repair ends with a proof of its own.
+        if self.losses != losses {
+            // Older than a loss, whose repair ends with a proof of its own.
             return;
         }
         self.set_condition(condition);
@@ -108,7 +108,7 @@ impl Agent {
         if self.repairing {
             return;
         }
-        if self.condition.state == FenceState::Unfenced || !self.takes_jobs() {
+        if self.condition.state == FenceState::Unfenced {
             self.prove_again();
         }
         // The driver sends no event when it partitions a GPU.
@@ -122,6 +122,7 @@ impl Agent {
 
     pub(super) fn fence_lost(&mut self, what: String) {
         self.repairing = true;
+        self.losses += 1;
         tracing::error!(
             what,
             "a fence was taken off by hand: nothing is started until it is back"

@@ -7,8 +7,9 @@ use spur_core::agent::order::{FromAgent, Report};
 use spur_core::event::NodeHello;
 use tokio::sync::mpsc;
 
-/// Sentences in a node's note; the log has all.
+/// Sentences in a node's note, and characters; the log has all. The controller takes no Hello with more than 4096 bytes of it.
 const NOTES_MAX: usize = 12;
+const NOTE_CHARS_MAX: usize = 1000;
 
 impl Agent {
     pub(super) fn link_up(&mut self, link: mpsc::Sender<FromAgent>) {
@@ -72,6 +73,9 @@ impl Agent {
             .take(NOTES_MAX)
             .collect::<Vec<_>>()
             .join("; ")
+            .chars()
+            .take(NOTE_CHARS_MAX)
+            .collect()
     }
 
     /// Hands a message to the link. One that does not take it is behind by its whole queue: it is given up, and everything that

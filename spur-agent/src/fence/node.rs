@@ -1,8 +1,10 @@
 //! The fence of this node: the BPF program and its pins, the device table, and one link for each job (and narrowed step).
 
+mod adopt;
+mod answers;
+
 use super::bits::{self, Bits};
 use super::change::{self, Memory};
-use super::classes::Fenced;
 use super::resolve::{Devices, Ungrantable, resolve};
 use super::watched::{Wards, Watched};
 use super::{mount, table};
@@ -118,6 +120,8 @@ struct Look {
     devices: Devices,
     table: DeviceTable,
     memory: Memory,
+    /// GPUs that were closed since they are about to go, and may be found again.
+    leaving: Lost,
     /// GPUs that an earlier agent granted, until all its jobs are taken over.
     inherited: BTreeSet<u32>,
 }
@@ -147,6 +151,7 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError>
         devices,
         table,
         memory,
+        leaving: Lost::new(),
         inherited,
     };
     Ok(NodeFence(Arc::new(Inner {
@@ -231,9 +236,17 @@ impl NodeFence {
         self.look_again(|_| {})
     }
 
-    /// As [`Self::refresh`], when the kernel has done what it announced to [`Self::close`].
+    /// As [`Self::refresh`], when the kernel has done what it announced to [`Self::close`]. What was closed then and is not found again
+    /// is among what is given.
     pub fn settle(&self) -> Result<Lost, FenceError> {
-        self.look_again(Memory::settled)
+        let mut lost = self.look_again(Memory::settled)?;
+        let mut look = self.look();
+        let closed = std::mem::take(&mut look.leaving).into_iter();
+        lost.extend(closed.filter(|(index, _)| {
+            let own = look.devices.own.get(*index as usize);
+            own.is_some_and(Result::is_err)
+        }));
+        Ok(lost)
     }
 
     /// Closes the GPUs whose identity `leaves`, at once and until [`Self::settle`]: the number of a device that goes away may be
@@ -241,16 +254,17 @@ impl NodeFence {
     pub fn close(
         &self,
         leaves: impl Fn(&crate::discover::Identity) -> bool,
-    ) -> Result<Lost, FenceError> {
+    ) -> Result<(), FenceError> {
         let identities = (0u32..).zip(&self.0.machine.identities);
         let gone: Vec<u32> = identities
             .filter(|(_, identity)| leaves(identity))
             .map(|(index, _)| index)
             .collect();
-        if gone.is_empty() {
-            return Ok(Lost::new());
+        if !gone.is_empty() {
+            let lost = self.look_again(|memory| memory.leaves(gone))?;
+            self.look().leaving.extend(lost);
         }
-        self.look_again(|memory| memory.leaves(gone))
+        Ok(())
     }
 
     fn look_again(&self, remember: impl FnOnce(&mut Memory)) -> Result<Lost, FenceError> {
@@ -304,93 +318,6 @@ impl NodeFence {
         Ok(job)
     }
 
-    /// Takes over the fence of a job after a restart. One that is gone is put up again at once, closed until its policy is written.
-    /// The second value says that it was gone, or granted what this holder must not have.
-    pub fn adopt(&self, cgroup: &Path, holder: &Holder) -> Result<(JobFence, bool), FenceError> {
-        let pin = holder.pin();
-        match self.0.fence.adopt(&pin, cgroup)? {
-            Adopted::Fence(job) => {
-                let expected = self.policy(holder)?;
-                match job.read_policy()? {
-                    // Narrowed since, perhaps.
-                    Some(policy) if is_subset(&policy.grants, &expected.grants) => {
-                        let gpus = self.gpus_of(&policy.grants);
-                        self.0
-                            .wards
-                            .add(&pin, Watched::new(cgroup, &job, policy, gpus));
-                        Ok((job, false))
-                    }
-                    Some(_) | None => {
-                        let gpus = holder.gpus.clone();
-                        Ok((self.put_up(cgroup, &pin, &expected, gpus)?, true))
-                    }
-                }
-            }
-            Adopted::Elsewhere(_) => {
-                self.unpin(&pin)?;
-                Ok((self.raise(cgroup, holder)?, true))
-            }
-            Adopted::Missing => Ok((self.raise(cgroup, holder)?, true)),
-        }
-    }
-
-    /// As [`Self::attach`] for a job that runs already: a GPU of it that is gone is no reason to leave it without a fence.
-    fn raise(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
-        let policy = self.policy(holder)?;
-        self.put_up(cgroup, &holder.pin(), &policy, holder.gpus.clone())
-    }
-
-    /// Takes over the fence of a narrowed step, whatever it grants; `false` if it is not up.
-    pub fn adopt_step(&self, cgroup: &Path, holder: &Holder) -> Result<bool, FenceError> {
-        let pin = holder.pin();
-        let Adopted::Fence(step) = self.0.fence.adopt(&pin, cgroup)? else {
-            return Ok(false);
-        };
-        let Some(policy) = step.read_policy()? else {
-            return Ok(false);
-        };
-        let gpus = self.gpus_of(&policy.grants);
-        self.0
-            .wards
-            .add(&pin, Watched::new(cgroup, &step, policy, gpus));
-        Ok(true)
-    }
-
-    /// All jobs of an earlier agent are taken over: what is granted is what they hold.
-    pub fn adopted_all(&self) {
-        self.look().inherited.clear();
-    }
-
-    /// Leaves a job only these of its GPUs, and its steps no more; what it holds besides stays. In force for opens at once; for what is
-    /// open already see [`crate::act::cut_off`]. Gives the GPUs that it lost.
-    pub fn narrow(&self, job: JobId, gpus: &IdSet) -> Result<IdSet, FenceError> {
-        let mut taken = IdSet::new();
-        for (pin, ward) in self.0.wards.of_job(job) {
-            let kept: IdSet = ward.gpus.iter().filter(|gpu| gpus.contains(*gpu)).collect();
-            let gone: Vec<u32> = ward
-                .gpus
-                .iter()
-                .filter(|gpu| !kept.contains(*gpu))
-                .collect();
-            if gone.is_empty() {
-                continue;
-            }
-            let policy = Policy {
-                grants: self.grants(&kept)?,
-                ..ward.policy.clone()
-            };
-            ward.fence.write_policy(&policy)?;
-            let (cgroup, fence) = (ward.cgroup.clone(), ward.fence.clone());
-            self.0
-                .wards
-                .add(&pin, Watched::new(&cgroup, &fence, policy, kept));
-            for gpu in gone {
-                taken.insert(gpu);
-            }
-        }
-        Ok(taken)
-    }
-
     /// Fences a cgroup without granting anything, for the self-test.
     pub fn attach_empty(&self, cgroup: &Path, pin: &str) -> Result<JobFence, FenceError> {
         let job = self.0.fence.attach(cgroup, pin)?;
@@ -438,18 +365,6 @@ impl NodeFence {
         Ok(grants)
     }
 
-    /// The GPUs whose bits these are.
-    fn gpus_of(&self, grants: &Grants) -> IdSet {
-        let identities = (0u32..).zip(&self.0.machine.identities);
-        identities
-            .filter(|(_, identity)| {
-                let bit = self.0.bits.of(identity);
-                bit.is_some_and(|bit| grants.contains(bit))
-            })
-            .map(|(index, _)| index)
-            .collect()
-    }
-
     /// Pins that nobody in `wanted` needs are removed: of cgroups that are gone, and of jobs that are unknown.
     pub fn collect_garbage(&self, wanted: &BTreeSet<String>) -> Result<Vec<String>, FenceError> {
         let mut removed = self.0.fence.remove_stale_links()?;
@@ -488,110 +403,6 @@ impl NodeFence {
         Ok(())
     }
 
-    /// The nodes of these GPUs that have a driver behind them, to be looked for among open files; stand-ins have none.
-    pub fn real_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
-        let look = self.look();
-        let simulated = spur_core::resources::GpuVendor::Simulated;
-        gpus.iter()
-            .filter(|index| look.devices.vendors.get(*index as usize) != Some(&simulated))
-            .filter_map(|index| look.devices.own.get(index as usize)?.as_ref().ok())
-            .flatten()
-            .map(|file| (file.major, file.minor))
-            .collect()
-    }
-
-    /// The numbers of these GPUs' own nodes.
-    pub fn own_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
-        let look = self.look();
-        gpus.iter()
-            .filter_map(|index| look.devices.own.get(index as usize)?.as_ref().ok())
-            .flatten()
-            .map(|file| (file.major, file.minor))
-            .collect()
-    }
-
-    /// The numbers of all nodes that a holder of these GPUs may open.
-    pub fn nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
-        let look = self.look();
-        let files = look.devices.grant(gpus).unwrap_or_default();
-        files.iter().map(|file| (file.major, file.minor)).collect()
-    }
-
-    /// Everything that is fenced: majors, and a minor or all.
-    pub fn classes(&self) -> Vec<(u32, Option<u32>)> {
-        let look = self.look();
-        let fenced = look.devices.fenced.iter();
-        fenced
-            .map(|fenced| match *fenced {
-                Fenced::Major(major) => (major, None),
-                Fenced::Device(major, minor) => (major, Some(minor)),
-            })
-            .collect()
-    }
-
-    /// The path of a device, for people; empty if unknown.
-    pub fn path_of(&self, major: u32, minor: u32) -> String {
-        let look = self.look();
-        look.devices.path_of(major, minor).to_owned()
-    }
-
-    /// Jobs that hold one of these GPUs.
-    pub fn jobs_with(&self, gpus: &BTreeSet<u32>) -> BTreeSet<JobId> {
-        self.0.wards.jobs_with(gpus)
-    }
-
-    /// How a GPU that was taken from a job is kept from it, see [`super::revoke`].
-    pub fn hold_on(&self, gpus: impl IntoIterator<Item = u32>) -> super::revoke::HoldOn {
-        let look = self.look();
-        let vendors = gpus
-            .into_iter()
-            .filter_map(|gpu| look.devices.vendors.get(gpu as usize));
-        super::revoke::HoldOn::of(vendors.copied(), look.devices.kfd(), self.is_guarded())
-    }
-
-    /// GPUs that came after the agent started, in words.
-    pub fn appeared(&self) -> Vec<String> {
-        let Inner {
-            config,
-            tree,
-            machine,
-            ..
-        } = &*self.0;
-        if config.declare.gpus.is_some() {
-            return Vec::new();
-        }
-        let found = crate::discover::survey(tree, &config.declare, &[]);
-        let new = found
-            .identities
-            .iter()
-            .filter(|identity| !machine.identities.contains(identity));
-        new.map(|identity| {
-            format!(
-                "{} came after spurd started: it is closed to everybody; restart spurd to offer it (jobs go on)",
-                super::resolve::describe(identity)
-            )
-        })
-        .collect()
-    }
-
-    /// The maker of the GPU that a device belongs to.
-    pub fn vendor_of(&self, major: u32, minor: u32) -> Option<spur_core::resources::GpuVendor> {
-        self.look().devices.vendor_of(major, minor)
-    }
-
-    /// GPUs that cannot be granted now, with the reason.
-    pub fn ungrantable(&self) -> Vec<(u32, String)> {
-        let look = self.look();
-        let all = (0u32..).zip(&look.devices.own);
-        all.filter_map(|(index, own)| Some((index, own.as_ref().err()?.to_string())))
-            .collect()
-    }
-
-    /// The table in force, for `doctor`.
-    pub fn table(&self) -> DeviceTable {
-        self.look().table.clone()
-    }
-
     /// A reader of the audit ring.
     pub fn audit(&self) -> Result<Audit, FenceError> {
         Ok(self.0.fence.audit()?)
@@ -601,10 +412,6 @@ impl NodeFence {
     pub fn program_id(&self) -> u32 {
         self.0.fence.program_id()
     }
-}
-
-fn is_subset(some: &Grants, all: &Grants) -> bool {
-    some.iter().all(|bit| all.contains(bit))
 }
 
 /// Refusals of a fence; zero when they cannot be read (the cgroup may be gone).

@@ -288,7 +288,7 @@ pub fn shared(proc_devices: &str) -> BTreeMap<GpuVendor, Vec<DeviceFile>> {
 }
 
 /// An identity for people.
-pub(super) fn describe(identity: &Identity) -> String {
+pub(in crate::fence) fn describe(identity: &Identity) -> String {
     match identity {
         Identity::Nvidia { uuid, pci } => format!("{uuid} at {pci}"),
         Identity::Amd {

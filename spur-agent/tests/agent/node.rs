@@ -34,6 +34,8 @@ pub struct Node {
     pub dir: tempfile::TempDir,
     pub controller: Controller,
     bpffs: PathBuf,
+    /// The agent that is started.
+    pub program: PathBuf,
     agent: Option<Child>,
     name: String,
     welcomes: usize,
@@ -47,6 +49,11 @@ impl Node {
 
     /// The same, with the BPF file system in another place.
     pub fn start_at(more: &str, bpffs: Option<&Path>) -> Self {
+        Self::start_program(more, bpffs, SPURD.as_ref())
+    }
+
+    /// The same, with another build of the agent.
+    pub fn start_program(more: &str, bpffs: Option<&Path>, program: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = tempfile::Builder::new()
             .prefix("spurd-test-")
@@ -73,6 +80,7 @@ impl Node {
             dir,
             controller,
             bpffs,
+            program: program.to_owned(),
             agent: None,
             name,
             welcomes: 0,
@@ -109,7 +117,7 @@ impl Node {
             .create(true)
             .open(self.dir.path().join("log"))
             .unwrap();
-        let mut command = Command::new(SPURD);
+        let mut command = Command::new(&self.program);
         command
             .arg("--config")
             .arg(self.dir.path().join("spurd.toml"))

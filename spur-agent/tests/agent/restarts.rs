@@ -248,3 +248,48 @@ fn a_client_that_does_not_read_holds_no_gpu() {
     drop(client);
     node.finish();
 }
+
+/// `SPUR_OLDER_SPURD` is an agent of an earlier version, which the one under test follows.
+#[test]
+fn an_earlier_version_is_followed_without_a_gap() {
+    let Some(older) = std::env::var_os("SPUR_OLDER_SPURD").filter(|_| possible()) else {
+        return eprintln!("skipped: SPUR_OLDER_SPURD does not name an earlier spurd");
+    };
+    let mut node = Node::start_program("", None, older.as_ref());
+    // Says every other answer than a refusal by the foreign device, and every refusal by its own.
+    let script = format!(
+        "echo started > started; n=0; while [ ! -e end ]; do\n\
+         case $( {{ : < {}; }} 2>&1 ) in *'not permitted'*) ;; *) echo foreign >> wrong;; esac\n\
+         case $( {{ : < {}; }} 2>&1 ) in *'not permitted'*) echo own >> wrong;; esac\n\
+         n=$((n+1)); done; echo $n > rounds.new; mv rounds.new rounds",
+        node.device(1),
+        node.device(2)
+    );
+    let order = run(&node, 1, 5, &[2], &script);
+    node.text("started");
+    node.stop_agent();
+    node.program = super::node::SPURD.into();
+    node.start_agent();
+    let hello = node.controller.hello(2);
+    assert_eq!(hello.jobs, [(JobId(1), Generation(5))]);
+    assert_eq!(hello.fence_suffices, Some(true), "{}", hello.fence_note);
+    let steps = vec![batch(&node, &order, "false")];
+    node.controller.send(&ToAgent::Welcome {
+        node: NodeId(0),
+        generation: Generation(5),
+        jobs: vec![order],
+        steps,
+    });
+    run(&node, 2, 6, &[4], &node.try_all("other"));
+    assert_eq!(node.text("other"), "4\n");
+    std::fs::write(node.out("end"), "").unwrap();
+    let rounds = node.text("rounds");
+    let wrong = std::fs::read_to_string(node.out("wrong")).unwrap_or_default();
+    assert_eq!(wrong, "", "in {rounds} rounds");
+    for (number, generation) in [(1, 5), (2, 6)] {
+        node.controller.revoke(number, generation);
+        node.controller.cleaned(number);
+        assert!(node.traces(number).is_empty(), "{:?}", node.traces(number));
+    }
+    node.finish();
+}
