@@ -3,6 +3,7 @@
 #include "probe.h"
 
 #include <linux/bpf.h>
+#include <sys/resource.h>
 
 // Identifiers of links, maps and programs that are looked at.
 #define IDS_MAX 1024
@@ -49,8 +50,11 @@ int load_program(void)
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 1},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
+	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	union bpf_attr attr = {0};
 
+	// Before Linux 5.11 programs count as locked memory.
+	setrlimit(RLIMIT_MEMLOCK, &all);
 	attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
 	attr.insns = (uint64_t)(uintptr_t)code;
 	attr.insn_cnt = 2;

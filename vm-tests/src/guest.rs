@@ -16,6 +16,7 @@ mod reaching;
 mod restart;
 mod systemd;
 
+use crate::daemons::Daemons;
 use lab::Lab;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
@@ -33,10 +34,19 @@ pub enum Outcome {
 enum Test {
     /// On the cluster that all of these share: starting one takes longer than most tests.
     Lab(fn(&Lab) -> Outcome),
+    /// On a cluster of exactly this machine, which these share.
+    Plain(fn(&Daemons) -> Outcome),
     /// With a cluster of its own, or none.
     Own(fn() -> Outcome),
 }
-use Test::{Lab as InLab, Own};
+use Test::{Lab as InLab, Own, Plain};
+
+/// The clusters that tests share; never two at once.
+#[derive(Default)]
+struct Shared {
+    lab: Option<Lab>,
+    plain: Option<Daemons>,
+}
 
 /// All of them, in order: the plain ones first, so that the first failure is the one to look at. Those that share a cluster stand
 /// together.
@@ -115,16 +125,16 @@ const TESTS: &[(&str, Test)] = &[
     ),
     ("a_job_is_its_user", InLab(launch::identity)),
     ("a_job_keeps_its_exit_code", InLab(launch::exit_code)),
-    ("memory_is_limited", Own(limits::memory)),
-    ("processes_are_limited", Own(limits::processes)),
-    ("cpus_are_limited", Own(limits::cpus)),
+    ("memory_is_limited", Plain(limits::memory)),
+    ("processes_are_limited", Plain(limits::processes)),
+    ("cpus_are_limited", Plain(limits::cpus)),
+    ("what_ignores_signals_is_killed", Plain(restart::stubborn)),
     ("systemd_reloads_and_changes_nothing", Own(systemd::reloads)),
     ("a_killed_agent_lets_nothing_through", Own(restart::agent)),
     (
         "a_killed_controller_loses_nothing",
         Own(restart::controller),
     ),
-    ("what_ignores_signals_is_killed", Own(restart::stubborn)),
     ("a_dev_cluster_leaves_nothing", Own(dev::leaves_nothing)),
     (
         "a_dev_cluster_leaves_nothing_after_kill_9",
@@ -153,18 +163,31 @@ fn files_below(dir: &Path) -> usize {
 }
 
 /// Runs one test, with the shared cluster if it wants that; a failure takes the cluster down, for nobody knows its state.
-fn run_one(test: &Test, shared: &mut Option<Lab>) -> Result<Outcome, String> {
+fn run_one(test: &Test, shared: &mut Shared) -> Result<Outcome, String> {
     let result = panic::catch_unwind(AssertUnwindSafe(|| match test {
         Own(test) => {
-            shared.take();
+            *shared = Shared::default();
             test()
         }
-        InLab(test) => test(shared.get_or_insert_with(Lab::start)),
+        InLab(test) => {
+            shared.plain.take();
+            test(shared.lab.get_or_insert_with(Lab::start))
+        }
+        Plain(test) => {
+            shared.lab.take();
+            test(shared.plain.get_or_insert_with(|| Daemons::start("")))
+        }
     }));
     result.map_err(|cause| {
-        if let Some(lab) = shared.take() {
-            println!("{}", lab.daemons.logs());
+        for daemons in shared
+            .lab
+            .iter()
+            .map(|lab| &lab.daemons)
+            .chain(&shared.plain)
+        {
+            println!("{}", daemons.logs());
         }
+        *shared = Shared::default();
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text
             .or_else(|| cause.downcast_ref::<&str>().copied())
@@ -176,7 +199,7 @@ fn run_one(test: &Test, shared: &mut Option<Lab>) -> Result<Outcome, String> {
 /// Runs all tests, or those whose name contains one of the words. Returns whether none failed.
 pub fn run(words: &[String]) -> bool {
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
-    let (mut failed, mut shared) = (0, None);
+    let (mut failed, mut shared) = (0, Shared::default());
     for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
         let started = Instant::now();
         let result = run_one(test, &mut shared);

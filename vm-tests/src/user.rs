@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 
 /// Seconds that a command of a test may take before it is stopped (and the test fails on its status).
-pub const LIMIT: u64 = 120;
+pub const LIMIT: u64 = 240;
 
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -325,7 +325,7 @@ pub const ROWS: &[Row] = &[
         Closed(&[
             "the_node_says_how_well_it_is_closed",
             "a_granted_render_node_answers",
-            "spur-ebpf::the_verifier_has_little_to_do",
+            "spur-ebpf::the_verifier_has_no_more_to_do_than_its_budget",
         ]),
     ),
     row(

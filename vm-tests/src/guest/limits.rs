@@ -9,16 +9,16 @@ use std::fs;
 const ALICE: User = User::Id(1000);
 
 /// The test if the controller is there.
-fn with(controller: &str, test: impl FnOnce(&Daemons)) -> Outcome {
+fn with(daemons: &Daemons, controller: &str, test: impl FnOnce(&Daemons)) -> Outcome {
     if !host::has_controller(controller) {
         return Outcome::Skipped(format!("no controller {controller}"));
     }
-    test(&Daemons::start(""));
+    test(daemons);
     Outcome::Held
 }
 
-pub(super) fn memory() -> Outcome {
-    with("memory", |daemons| {
+pub(super) fn memory(daemons: &Daemons) -> Outcome {
+    with(daemons, "memory", |daemons| {
         let hold = |mib: &str| format!("{} holdmem {mib}", daemons.probe());
         let fits = daemons.wrap(ALICE, &["--mem=200"], &hold("50"));
         daemons.await_state(&fits, "COMPLETED");
@@ -31,10 +31,10 @@ pub(super) fn memory() -> Outcome {
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const FEW: u32 = 4096;
 
-pub(super) fn processes() -> Outcome {
+pub(super) fn processes(daemons: &Daemons) -> Outcome {
     let before = fs::read_to_string(PID_MAX).expect("the kernel has numbers");
     fs::write(PID_MAX, FEW.to_string()).expect("root may lower it");
-    let outcome = with("pids", |daemons| {
+    let outcome = with(daemons, "pids", |daemons| {
         let output = daemons
             .run(
                 ALICE,
@@ -55,8 +55,8 @@ pub(super) fn processes() -> Outcome {
     outcome
 }
 
-pub(super) fn cpus() -> Outcome {
-    with("cpuset", |daemons| {
+pub(super) fn cpus(daemons: &Daemons) -> Outcome {
+    with(daemons, "cpuset", |daemons| {
         let one = daemons.run(ALICE, &["srun", "-n1", "-c1", "nproc"]).good();
         let two = daemons.run(ALICE, &["srun", "-n1", "-c2", "nproc"]).good();
         assert_eq!((one.trim(), two.trim()), ("1", "2"));

@@ -70,8 +70,7 @@ pub(super) fn controller() -> Outcome {
     Outcome::Held
 }
 
-pub(super) fn stubborn() -> Outcome {
-    let daemons = Daemons::start("");
+pub(super) fn stubborn(daemons: &Daemons) -> Outcome {
     let home = daemons.home(ALICE);
     let job = daemons.wrap(
         ALICE,

@@ -1,7 +1,7 @@
 //! A real systemd, as process 1 of a namespace of its own, that owns a device program above the jobs and reloads all the time.
 
 use super::Outcome;
-use super::lab::{ALICE, Lab, VGEM};
+use super::lab::{ALICE, Lab, VGEM, VIRTIO};
 use crate::cluster::SOON;
 use crate::user::{self, Output, User};
 use crate::wait;
@@ -9,15 +9,24 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// What must have been on the machine that built the guest.
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
+const NEEDED: [&str; 4] = [
+    SYSTEMD,
+    "/usr/bin/systemctl",
+    "/usr/bin/unshare",
+    "/usr/bin/nsenter",
+];
 
-/// How often it reloads while jobs open devices.
-const RELOADS: u32 = 20;
+/// How often it reloads, and takes its program off for another, while jobs open devices.
+const ROUNDS: u32 = 8;
 
 /// The slice that jobs run below. Its devices are closed, but for what jobs need and may be granted.
-const SLICE: &str =
-    "[Slice]\nDevicePolicy=closed\nDeviceAllow=/dev/dri/renderD128 rwm\nDeviceAllow=char-pts rw\n";
-const SLICE_NAME: &str = "spurjobs.slice";
+const SLICE: &str = "spurjobs.slice";
+const ALLOWED: [&str; 2] = [
+    "DeviceAllow=/dev/dri/renderD128 rwm",
+    "DeviceAllow=char-pts rw",
+];
 
 /// Systemd; stopped when dropped.
 struct Systemd(Child);
@@ -26,15 +35,15 @@ impl Systemd {
     fn start() -> Self {
         let units = Path::new("/run/systemd/system");
         fs::create_dir_all(units).expect("a folder");
+        let slice = format!("[Slice]\nDevicePolicy=closed\n{}\n", ALLOWED.join("\n"));
         for (name, text) in [
-            (SLICE_NAME, SLICE),
+            (SLICE, slice.as_str()),
             ("spur.target", "[Unit]\nWants=spurjobs.slice\n"),
         ] {
             fs::write(units.join(name), text).expect("a unit can be written");
         }
         fs::write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
             .expect("a file can be written");
-        let log = fs::File::create("/tmp/systemd.log").expect("a log can be written");
         let mut command = Command::new("unshare");
         command.args([
             "--pid",
@@ -48,52 +57,77 @@ impl Systemd {
         command.args([
             "--unit=spur.target",
             "--log-target=console",
-            "--log-level=info",
+            "--log-level=warning",
             "--show-status=no",
         ]);
-        command
-            .env("container", "spur")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a file can be shared"))
-            .stderr(log);
+        command.env("container", "spur").stdin(Stdio::null());
         let systemd = Self(command.spawn().expect("unshare starts"));
         wait::until_true("systemd answers and has its slice", SOON, || {
-            systemctl(&["is-active", SLICE_NAME]).out.trim() == "active"
+            systemd.ctl(&["is-active", SLICE]).out.trim() == "active"
         });
         systemd
+    }
+
+    /// `systemctl`, in systemd's namespaces: it talks to nobody whom it cannot see.
+    fn ctl(&self, words: &[&str]) -> Output {
+        let children = format!("/proc/{0}/task/{0}/children", self.0.id());
+        let inside = fs::read_to_string(children).unwrap_or_default();
+        let mut args = vec![
+            "nsenter",
+            "--target",
+            inside.trim(),
+            "--pid",
+            "--mount",
+            "systemctl",
+        ];
+        args.extend(words);
+        let mut command = user::command(User::Root, &args);
+        command.env("PATH", "/usr/bin");
+        Output::of(command.spawn().expect("timeout(1) is installed"))
+    }
+
+    /// Replaces the list of devices that the slice lets through, and with it the program.
+    fn allow(&self, more: &[&str]) {
+        let mut words = vec!["set-property", "--runtime", SLICE, "DeviceAllow="];
+        words.extend(ALLOWED);
+        words.extend(more);
+        self.ctl(&words).good();
     }
 }
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!(
-                "--- systemd\n{}",
-                fs::read_to_string("/tmp/systemd.log").unwrap_or_default()
-            );
-        }
         // With the first process of its namespace all others go.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-fn systemctl(words: &[&str]) -> Output {
-    let mut args = vec!["systemctl"];
-    args.extend(words);
-    let mut command = user::command(User::Root, &args);
+/// What a process below the slice that has no fence of ours is told of the other render node: that is systemd's program speaking.
+fn control(lab: &Lab) -> String {
+    let group = crate::host::cgroup2()
+        .expect("it is mounted")
+        .join(SLICE)
+        .join("control");
+    fs::create_dir_all(&group).expect("root may make groups");
+    let line = format!(
+        "echo $$ > {}/cgroup.procs; exec {} devices {VIRTIO}",
+        group.display(),
+        lab.daemons.probe()
+    );
+    let mut command = user::command(User::Root, &["sh", "-c", &line]);
     command.env("PATH", "/usr/bin");
-    Output::of(command.spawn().expect("timeout(1) is installed"))
+    Output::of(command.spawn().expect("timeout(1) is installed")).good()
 }
 
 /// Rows 10 and 11: jobs below systemd's own program. Whatever it takes off and puts on, who has no grant is refused, and who has one
 /// keeps it.
 pub(super) fn reloads() -> Outcome {
-    if !Path::new(SYSTEMD).exists() || !Path::new("/usr/bin/unshare").exists() {
-        return Outcome::Skipped("the machine that built this has no systemd".to_owned());
+    if let Some(missing) = NEEDED.into_iter().find(|path| !Path::new(path).exists()) {
+        return Outcome::Skipped(format!("the machine that built this has no {missing}"));
     }
-    let _systemd = Systemd::start();
-    let lab = Lab::start_below(SLICE_NAME);
+    let systemd = Systemd::start();
+    let lab = Lab::start_below(SLICE);
     let home = lab.daemons.home(ALICE);
     let line = |name: &str| {
         format!(
@@ -109,17 +143,13 @@ pub(super) fn reloads() -> Outcome {
     for name in ["with", "without"] {
         wait::until_true("both jobs try", SOON, || tries(name).lines().count() > 2);
     }
-    for _ in 0..RELOADS {
-        systemctl(&["daemon-reload"]).good();
+    for _ in 0..ROUNDS {
+        systemd.allow(&["DeviceAllow=/dev/dri/renderD129 rwm"]);
+        assert_eq!(control(&lab), format!("{VIRTIO} open OPENED\n"));
+        systemd.ctl(&["daemon-reload"]).good();
+        systemd.allow(&[]);
+        assert_eq!(control(&lab), format!("{VIRTIO} open EPERM\n"));
     }
-    // The control: systemd's program is there, and this loop does change it.
-    systemctl(&[
-        "set-property",
-        "--runtime",
-        SLICE_NAME,
-        "DeviceAllow=/dev/null rwm",
-    ])
-    .good();
     let before = tries("with").lines().count();
     wait::until_true("both go on", SOON, || {
         tries("with").lines().count() > before + 3

@@ -25,10 +25,11 @@ const TOOLS: [&str; 40] = [
 ];
 
 /// Programs that a test uses if this machine has them: where they are here, and so where they are in the guest.
-const IF_THERE: [&str; 3] = [
+const IF_THERE: [&str; 4] = [
     "/usr/lib/systemd/systemd",
     "/usr/bin/systemctl",
     "/usr/bin/unshare",
+    "/usr/bin/nsenter",
 ];
 
 /// What the user database of the guest says: one ordinary user with a second group, and an operator.
