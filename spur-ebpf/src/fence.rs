@@ -296,24 +296,24 @@ impl Fence {
         }
     }
 
-    /// Removes the guard's rows of cgroups that no pinned link fences.
+    /// Removes the guard's rows of cgroups that are gone. A living one keeps its rows also without a pin: somebody may have taken
+    /// that away.
     fn forget_gone(&self) -> Result<()> {
         let _remover = self
             .inner
             .rows
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let living: BTreeSet<u64> = self
-            .links()?
+        let links = self.links()?;
+        let fenced: BTreeSet<u64> = links
             .iter()
             .filter_map(|link| Some(link.cgroup?.0))
             .collect();
-        let rows = self.inner.maps.guard_policies.keys();
-        let ids: Vec<u64> = rows
-            .filter_map(|key| Some(u64::from_ne_bytes(key.try_into().ok()?)))
-            .collect();
-        for id in ids.into_iter().filter(|id| !living.contains(id)) {
-            JobFence::new(Arc::clone(&self.inner), "", CgroupId(id)).remove_rows()?;
+        for id in rows::all(&self.inner.maps) {
+            let gone = || matches!(Cgroup::by_id(id), Ok(None) | Err(_));
+            if !fenced.contains(&id.0) && gone() {
+                rows::remove(&self.inner.maps, id)?;
+            }
         }
         Ok(())
     }

@@ -24,6 +24,13 @@ pub(super) fn zeros() -> Result<Vec<Vec<u8>>> {
     Ok(vec![RawCounters::default().bytes().to_vec(); cpus])
 }
 
+/// The cgroups that have rows.
+pub(super) fn all(maps: &Maps) -> Vec<CgroupId> {
+    let keys = maps.guard_policies.keys();
+    let ids = keys.filter_map(|key| Some(u64::from_ne_bytes(key.try_into().ok()?)));
+    ids.map(CgroupId).collect()
+}
+
 /// Takes the rows away. From here on the guard does not know the cgroup.
 pub(crate) fn remove(maps: &Maps, cgroup: CgroupId) -> Result<()> {
     for map in [&maps.guard_policies, &maps.guard_counters] {

@@ -138,8 +138,11 @@ fn rows_of_the_guard_come_and_go_with_the_fence() {
     assert_eq!(rows(), (2, 2));
     scene.fence.unpin("job_7").unwrap();
     assert_eq!(rows(), (1, 1));
-    // A pin removed by hand, or by an agent that died: the next look for leftovers finds its row.
+    // A pin removed by hand: the guard goes on as long as the cgroup lives.
     fs::remove_file(links_folder(&scene.lab.pins()).join("other")).unwrap();
+    scene.fence.remove_stale_links().unwrap();
+    assert_eq!(rows(), (1, 1));
+    fs::remove_dir(&other).unwrap();
     scene.fence.remove_stale_links().unwrap();
     assert_eq!(rows(), (0, 0));
 }
