@@ -52,6 +52,7 @@ struct path {
 } CORE;
 
 struct file {
+	spur_u32 f_flags;
 	spur_u32 f_mode;
 	struct inode *f_inode;
 	struct path f_path;
@@ -73,6 +74,8 @@ struct dma_buf {
 /* <linux/fs.h> */
 #define OPENED_READ 1u
 #define OPENED_WRITE 2u
+/* <asm-generic/fcntl.h> */
+#define O_PATH 010000000u
 
 /* <linux/magic.h> and <linux/dma-buf.h> */
 #define MAGIC_SYSFS 0x62656572

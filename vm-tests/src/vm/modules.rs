@@ -21,10 +21,14 @@ pub struct Module {
 pub fn load_order(kernel: &Kernel, wanted: &[&str]) -> Result<Vec<Module>> {
     let files = list(&kernel.modules, "", &["ko", "ko.xz", "ko.zst", "ko.gz"])?;
     let builtin = kernel.modules.join("modules.builtin");
-    let builtin = fs::read_to_string(&builtin).unwrap_or_default();
+    let builtin = fs::read_to_string(&builtin).ok();
     let mut order: Vec<Module> = Vec::new();
     for name in wanted {
-        let built_in = builtin.lines().any(|path| module_name(path) == *name);
+        // Newer packages of Debian's come without the list: there, what has no file is taken for built in.
+        let built_in = match &builtin {
+            Some(list) => list.lines().any(|path| module_name(path) == *name),
+            None => !files.contains_key(*name),
+        };
         if !built_in {
             add(name, &kernel.modules, &files, &mut order)?;
         }

@@ -87,6 +87,40 @@ fn a_device_passed_over_a_socket_stays_with_its_job() {
     yard.assert_denied(1, 5);
 }
 
+/// Opens what a descriptor names; 0 or the errno.
+fn reopen(fd: i32) -> i32 {
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0";
+    let mut digits = [0u8; 4];
+    let (mut rest, mut count) = (fd, 0);
+    while (rest > 0 || count == 0) && count < digits.len() {
+        digits[count] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        (rest, count) = (rest / 10, count + 1);
+    }
+    for index in 0..count {
+        path[14 + index] = digits[count - 1 - index];
+    }
+    std::ffi::CStr::from_bytes_until_nul(&path).map_or(libc::EINVAL, |path| {
+        let fd = drm::open(path);
+        if fd < 0 { -fd } else { drm::version(fd) }
+    })
+}
+
+#[test]
+fn a_descriptor_that_only_names_a_device_passes_and_opens_nothing() {
+    let Some(mut yard) = Yard::new() else { return };
+    // SAFETY: a C string that lives through the call.
+    let name = || unsafe { libc::open(drm::RENDER.as_ptr(), libc::O_PATH) };
+    let (one, two) = (yard.cgroup(0), yard.cgroup(1));
+    assert_eq!(pass(one, two, name, reopen), 0, "job 2 holds the device");
+    assert_eq!(pass(one, two, name, drm::version), libc::EBADF);
+    yard.jobs[1].1.write_policy(&policy(2, [])).unwrap();
+    assert_eq!(
+        pass(yard.cgroup(0), yard.cgroup(1), name, reopen),
+        libc::EPERM
+    );
+    yard.assert_events(&[(2, Operation::ReadWrite, Reason::NotGranted)]);
+}
+
 #[test]
 fn a_descriptor_is_not_taken_out_of_another_jobs_process() {
     let Some(mut yard) = Yard::new() else { return };
