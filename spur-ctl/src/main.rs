@@ -8,7 +8,7 @@ use std::process::ExitCode;
 const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
 
 Commands for users    srun sbatch salloc squeue sinfo scancel scontrol
-                      fence    what the fence refused, and why a job has what it has
+                      fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
 Daemons               spurctld
 A cluster to try out  dev up --dir DIR, dev down --dir DIR

@@ -1,4 +1,5 @@
-//! What `spur fence … --json` prints. The names and their meaning are documented in `docs/fence.md` and only grow.
+//! What `spur fence … --json` prints. The names and their meaning are documented in `docs/reference/fence-json.md` and only
+//! grow.
 
 use super::facts::{Facts, Place};
 use crate::cli::render::job_text::state;
