@@ -54,7 +54,7 @@ fn check_names(raw: &Raw) -> Result<(), Wrong> {
             "use letters, digits, '-' and '_' (at most 64)",
         ));
     }
-    if raw.cgroup.is_empty() || !raw.cgroup.split('/').all(is_word) {
+    if raw.cgroup.is_empty() || !raw.cgroup.split('/').all(is_group) {
         return Err(wrong(
             "cgroup",
             &raw.cgroup,
@@ -194,6 +194,11 @@ fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
         );
     }
     Ok(())
+}
+
+/// A part of a control group's path: as a word, with dots within it, as systemd's units have.
+fn is_group(part: &str) -> bool {
+    !part.starts_with('.') && is_word(&part.replace('.', "-"))
 }
 
 /// 1 to 64 letters, digits, `-`, `_`.

@@ -55,11 +55,11 @@ pub(super) struct Lab {
 impl Lab {
     /// Starts everything.
     pub(super) fn start() -> Self {
-        Self::start_below("")
+        Self::start_in("")
     }
 
-    /// As [`Self::start`], with the agent's groups below this one.
-    pub(super) fn start_below(group: &str) -> Self {
+    /// As [`Self::start`], with the agent's groups in this one.
+    pub(super) fn start_in(group: &str) -> Self {
         let cuse = serve_nvidia();
         let daemons = Daemons::start_prepared("", |dir| {
             fixture(&dir.join("root"));
@@ -71,9 +71,14 @@ impl Lab {
             let config = dir.join("spurd.toml");
             let text = host::read(&config);
             let root = dir.join("root");
+            let own = text
+                .lines()
+                .find(|line| line.starts_with("cgroup = "))
+                .unwrap_or_default()
+                .to_owned();
             let text = match group {
                 "" => text,
-                group => text.replace("cgroup = \"", &format!("cgroup = \"{group}/")),
+                group => text.replace(&own, &format!("cgroup = \"{group}\"")),
             };
             // More CPUs than there are: jobs of one test must never wait for each other.
             let text = format!(

@@ -127,7 +127,7 @@ pub(super) fn reloads() -> Outcome {
         return Outcome::Skipped(format!("the machine that built this has no {missing}"));
     }
     let systemd = Systemd::start();
-    let lab = Lab::start_below(SLICE);
+    let lab = Lab::start_in(SLICE);
     let home = lab.daemons.home(ALICE);
     let line = |name: &str| {
         format!(
