@@ -195,8 +195,17 @@ impl Grants {
     }
 
     pub(crate) fn from_words(words: &[u64; crate::abi::GRANT_WORDS]) -> Grants {
-        let held = |bit: &GrantBit| words[usize::from(bit.0) / 64] >> (bit.0 % 64) & 1 == 1;
-        Grants((0..).map_while(GrantBit::new).filter(held).collect())
+        // Few bits are held, and this is asked several times a second for every job.
+        let mut held = BTreeSet::new();
+        for (first, &word) in (0..).step_by(64).zip(words) {
+            let mut left = word;
+            while left != 0 {
+                let bit = first + u16::try_from(left.trailing_zeros()).unwrap_or(0);
+                held.extend(GrantBit::new(bit));
+                left &= left - 1;
+            }
+        }
+        Grants(held)
     }
 }
 

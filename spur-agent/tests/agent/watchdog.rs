@@ -260,3 +260,46 @@ fn a_node_without_the_guard_that_it_requires_takes_no_job_and_says_why() {
     assert!(node_fault && !node.out("ran").exists());
     node.finish();
 }
+
+/// `cargo nextest run -p spur-agent --run-ignored only watchdog_costs --no-capture`
+#[test]
+#[ignore = "a measurement"]
+fn what_the_watchdog_costs() {
+    const JOBS: u32 = 100;
+    const SECONDS: u64 = 20;
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    for number in 1..=JOBS {
+        let script = format!("echo started > started{number}; exec sleep 1000");
+        let mut order = job(&node, number, u64::from(number) + 5, &[]);
+        order.nodes[0].share.cpus = [number].into_iter().collect();
+        node.controller.send(&ToAgent::Assign(order.clone()));
+        let step = batch(&node, &order, &script);
+        node.controller.send(&ToAgent::Launch(step));
+        node.text(&format!("started{number}"));
+    }
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", node.agent_pid())).unwrap();
+    let task = tasks
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name == "watchdog\n")
+        })
+        .unwrap();
+    let ran_ns = || -> u64 {
+        let text = std::fs::read_to_string(task.join("schedstat")).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    let before = ran_ns();
+    std::thread::sleep(std::time::Duration::from_secs(SECONDS));
+    let each_ns = (ran_ns() - before) / SECONDS;
+    eprintln!(
+        "{JOBS} jobs: {} us a second, {}.{:02} % of one CPU",
+        each_ns / 1000,
+        each_ns / 10_000_000,
+        each_ns / 100_000 % 100
+    );
+    node.finish();
+}
