@@ -115,6 +115,7 @@ fn used_the_gap(node: &Node, fence: &NodeFence, job: JobId) -> Option<String> {
     let found = holders::find(pids, &foreign);
     let holder = found.first()?;
     let (major, minor) = holder.device;
+    let path = fence.path_of(major, minor);
     Some(format!(
         "process {} {} {} ({major}:{minor}), which the job was not given",
         holder.pid,
@@ -123,7 +124,11 @@ fn used_the_gap(node: &Node, fence: &NodeFence, job: JobId) -> Option<String> {
         } else {
             "has open"
         },
-        fence.path_of(major, minor)
+        if path.is_empty() {
+            "a fenced device"
+        } else {
+            &path
+        }
     ))
 }
 

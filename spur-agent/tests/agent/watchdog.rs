@@ -261,6 +261,120 @@ fn a_node_without_the_guard_that_it_requires_takes_no_job_and_says_why() {
     node.finish();
 }
 
+#[test]
+fn a_file_system_of_pins_that_root_unmounts_is_there_again() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let before = node.controller.hello(1).fence;
+    let script = format!(
+        "echo started > started; while [ ! -e go ]; do sleep 0.02; done; {}",
+        node.try_all("opened")
+    );
+    run(&node, 1, 5, &[3], &script);
+    node.text("started");
+    let bpffs = node.pins().parent().unwrap().to_owned();
+    rustix::mount::unmount(&bpffs, rustix::mount::UnmountFlags::DETACH).unwrap();
+    wait("the fence is back", || {
+        said(&node)
+            .iter()
+            .any(|(state, suffices, note)| {
+                *state == before && *suffices == Some(true) && note.contains("put back")
+            })
+            .then_some(())
+    });
+    assert_eq!(
+        std::fs::read_dir(links_folder(&node.pins()))
+            .unwrap()
+            .count(),
+        1
+    );
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "3\n");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+/// A device node with a driver behind it, of the miscellaneous devices (`include/linux/miscdevice.h`): one that opens here.
+fn living_device(dir: &std::path::Path) -> Option<std::fs::File> {
+    for minor in [229, 200, 237, 235, 183, 144] {
+        let path = dir.join(format!("misc{minor}"));
+        spur_agent::fence::standin::make(&path, 10, minor).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        if let Ok(file) = options.read(true).write(true).open(&path) {
+            return Some(file);
+        }
+    }
+    eprintln!("skipped: no miscellaneous device opens here");
+    None
+}
+
+#[test]
+fn a_job_that_used_the_gap_is_killed() {
+    if !possible() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(device) = living_device(dir.path()) else {
+        return;
+    };
+    // On this machine every miscellaneous device is a GPU, says the file that the agent reads.
+    let root = dir.path().join("root");
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    std::fs::write(
+        root.join("proc/devices"),
+        "Character devices:\n 10 nvidia-misc\n",
+    )
+    .unwrap();
+    let node = Node::start(&format!("root = {root:?}"));
+    for (number, gpu) in [(1, 3), (2, 4)] {
+        let script = format!("echo started > started{number}; exec sleep 1000");
+        run(&node, number, u64::from(number) + 5, &[gpu], &script);
+        node.text(&format!("started{number}"));
+    }
+    let group = |number: u32| node.job_cgroup(number).join("step_batch");
+    // A process that opened the device while nothing kept it from doing so.
+    let mut thief = std::process::Command::new("sleep")
+        .arg("1000")
+        .stdin(device)
+        .spawn()
+        .unwrap();
+    std::fs::write(group(1).join("cgroup.procs"), thief.id().to_string()).unwrap();
+    for number in [1, 2] {
+        take_off(&node, &format!("job_{number}"), &node.job_cgroup(number));
+    }
+    let report = node.controller.report("the end of the step", |report| {
+        matches!(report, Report::StepEnded { job: JobId(1), .. })
+    });
+    assert!(
+        matches!(report, Report::StepEnded { exit, .. } if exit.signal == 9),
+        "{report:?}"
+    );
+    let note = wait("the node says why", || {
+        said(&node)
+            .into_iter()
+            .map(|(_, _, note)| note)
+            .find(|note| note.contains("job 1 was killed"))
+    });
+    let why = format!("job 1 was killed: process {} has open ", thief.id());
+    assert!(
+        note.contains(&why) && note.contains(", which the job was not given"),
+        "{note}"
+    );
+    assert!(
+        !note.contains("job 2 was killed") && !node.procs(2).is_empty(),
+        "{note}"
+    );
+    assert!(!thief.wait().unwrap().success());
+    for number in [1, 2] {
+        node.controller.revoke(number, u64::from(number) + 5);
+        node.controller.cleaned(number);
+    }
+    node.finish();
+}
+
 /// `cargo nextest run -p spur-agent --run-ignored only watchdog_costs --no-capture`
 #[test]
 #[ignore = "a measurement"]
