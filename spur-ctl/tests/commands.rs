@@ -1,5 +1,7 @@
 //! The commands as processes, without a controller: exit code, standard output and standard error together.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

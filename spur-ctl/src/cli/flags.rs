@@ -70,17 +70,10 @@ impl Command {
 
     /// What `--help` says before the options.
     pub fn about(self) -> &'static str {
-        match self {
-            Self::Fence => {
-                "
-  show     what the job may open on each node, and what it was refused, by kind
-  explain  the same, with what it means and what to do
-  log      refusals of all one's jobs or of one, oldest first
-
-Without JOB, show and explain are about the job that they run in.
-"
-            }
-            _ => "",
+        if self == Self::Fence {
+            fence::ABOUT
+        } else {
+            ""
         }
     }
 
@@ -140,10 +133,11 @@ Without JOB, show and explain are about the job that they run in.
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fence => f.write_str("spur fence"),
-            command => f.write_str(command.name()),
+        // Slurm's stand alone.
+        if *self == Self::Fence {
+            f.write_str("spur ")?;
         }
+        f.write_str(self.name())
     }
 }
 

@@ -235,9 +235,15 @@ fn spur(controller: &Controller, uid: u32, words: &[&str]) -> String {
     )
 }
 
-/// Of the owner, of an operator, of a stranger, of a job that is not there.
-#[tokio::test]
-async fn the_commands_show_a_job_to_those_who_may_see_it() {
+const LINE: &str = "Denied=2026-11-30T01:41:00 JobId=1 Node=n1 Pid=42 UserId=root(0) Command=cat Device=/dev/gpu3(120:3) \
+                    Op=open-read Reason=not-granted\n";
+
+fn alarm_line() -> String {
+    LINE.replace("41:00", "41:01").replace("open-read", "bpf")
+}
+
+/// A controller with job 1 of root, which was refused three times: an open, an alarm, and one without a line.
+async fn with_a_refused_job() -> (Controller, Agent) {
     let controller = Controller::start();
     let (mut agent, _) = Agent::connect(&controller, "n1").await;
     let client = controller.client().await;
@@ -267,16 +273,19 @@ async fn the_commands_show_a_job_to_those_who_may_see_it() {
         .job_until(job, "the count", |view| view.denials.total == 3)
         .await;
     next(&client, Some(job), 1, false).await;
+    (controller, agent)
+}
 
+#[tokio::test]
+async fn the_commands_show_a_job() {
+    let (controller, _agent) = with_a_refused_job().await;
     let shown = spur(&controller, 0, &["fence", "show", "1"]);
     let rows = "Refused: 3 in all, 1 without a line of their own\n    \
                 n1 /dev/gpu3 (120:3) open-read-write not-granted kfd-probe: 2\n    \
                 1 more, too many or too fast to tell apart\n--- stderr\n--- exit 0\n";
     assert!(shown.ends_with(rows), "{shown}");
-    let line = "Denied=2026-11-30T01:41:00 JobId=1 Node=n1 Pid=42 UserId=root(0) Command=cat Device=/dev/gpu3(120:3) \
-                Op=open-read Reason=not-granted\n";
-    let alarm = line.replace("41:00", "41:01").replace("open-read", "bpf");
-    let all = format!("{line}{alarm}--- stderr\n--- exit 0\n");
+    let alarm = alarm_line();
+    let all = format!("{LINE}{alarm}--- stderr\n--- exit 0\n");
     assert_eq!(spur(&controller, 0, &["fence", "log"]), all);
     assert_eq!(spur(&controller, 0, &["fence", "log", "1"]), all);
     let alarms = format!("{alarm}--- stderr\n--- exit 0\n");
@@ -296,7 +305,13 @@ async fn the_commands_show_a_job_to_those_who_may_see_it() {
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(object["op"], op);
     }
+}
 
+/// An operator, a stranger, a job that is not there, words that make no sense.
+#[tokio::test]
+async fn the_commands_show_a_job_to_those_who_may_see_it() {
+    let (controller, _agent) = with_a_refused_job().await;
+    let all = format!("{LINE}{}--- stderr\n--- exit 0\n", alarm_line());
     // `daemon` is an operator; the other user has nothing to do with it.
     assert_eq!(spur(&controller, 1, &["fence", "log"]), all);
     let empty = "--- stderr\n--- exit 0\n";

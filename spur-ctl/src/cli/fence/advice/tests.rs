@@ -51,141 +51,124 @@ fn only(facts: &Facts, rule: &str) -> Advice {
     all.remove(0)
 }
 
+type Story = (Facts, Vec<(&'static str, Level)>);
+
+const SHAPE: (&str, Level) = ("error-shape", Level::Note);
+
+fn check(stories: Vec<Story>) {
+    for (facts, expected) in stories {
+        let place = facts.places.first();
+        let rows = place.map(|place| &place.rows);
+        assert_eq!(rules(&facts), expected, "{rows:?} {:?}", facts.lines);
+    }
+}
+
 /// What happens to users, and what they are told.
 #[test]
-fn each_story_gets_its_advice() {
-    use Level::{Alarm, Fix, Harmless, Note};
+fn each_story_about_gpus_gets_its_advice() {
+    use Level::{Fix, Harmless};
     let glance = opens(Nvidia, 7, &[(2, 1), (3, 1), (4, 2), (5, 1), (6, 1), (7, 1)]);
     let fixed = opens(Nvidia, 7, &[(5, 8)]);
-    let asks = |mut row: DenialRow| {
+    let asked = |gpu| {
+        let mut row = row(number(Amd, gpu), OPEN, 3);
         row.key.label = Some(DenialLabel::KfdProbe);
         row
     };
-    let probes = (2..8).map(|gpu| asks(row(number(Amd, gpu), OPEN, 3)));
-    let never = |major, minor| with(DenialReason::NeverGranted, row((major, minor), OPEN, 1));
+    let first = row(number(Nvidia, 0), OPEN, 1);
+    check(vec![
+        (
+            facts(job(&[], 1), node(Nvidia), vec![first], Vec::new()),
+            vec![("no-gpu", Fix), SHAPE],
+        ),
+        (
+            two(Nvidia, glance.0, glance.1),
+            vec![SHAPE, ("tries-every-gpu", Harmless)],
+        ),
+        (
+            two(Nvidia, fixed.0, fixed.1),
+            vec![("chosen-by-number", Fix), SHAPE],
+        ),
+        (
+            two(Nvidia, vec![row(number(Nvidia, 1), OPEN, 2)], Vec::new()),
+            vec![("narrow-step", Fix), SHAPE],
+        ),
+        (
+            two(Amd, (2..8).map(asked).collect(), Vec::new()),
+            vec![("kfd-probe", Harmless)],
+        ),
+    ]);
+}
+
+#[test]
+fn each_story_without_a_refusal_gets_its_advice() {
+    use Level::{Fix, Note};
     let mut unfenced = node(Nvidia);
     unfenced.node.fence = FenceState::Unfenced;
     let mut pending = job(&[], 0);
     pending.state = JobState::Pending;
-    let of = |op| {
-        two(
-            Nvidia,
-            vec![with(DenialReason::Foreign, row((0, 0), op, 1))],
-            Vec::new(),
-        )
-    };
-    let shape = ("error-shape", Note);
-    let table: Vec<(Facts, Vec<(&str, Level)>)> = vec![
+    let without = |job, node| facts(job, node, Vec::new(), Vec::new());
+    let signal = noted(row((0, 0), DeviceOp::Signal, 4));
+    check(vec![
         (
-            two(Nvidia, Vec::new(), Vec::new()),
+            without(job(&[0, 1], 0), node(Nvidia)),
             vec![("nothing-refused", Note)],
         ),
         (
-            facts(job(&[], 0), node(Nvidia), Vec::new(), Vec::new()),
+            without(job(&[], 0), node(Nvidia)),
             vec![("no-gpu-asked", Note)],
         ),
         (
-            facts(
-                job(&[], 1),
-                node(Nvidia),
-                vec![row(number(Nvidia, 0), OPEN, 1)],
-                Vec::new(),
-            ),
-            vec![("no-gpu", Fix), shape],
-        ),
-        (
-            two(Nvidia, glance.0, glance.1),
-            vec![shape, ("tries-every-gpu", Harmless)],
-        ),
-        (
-            two(Nvidia, fixed.0, fixed.1),
-            vec![("chosen-by-number", Fix), shape],
-        ),
-        (
-            two(Nvidia, vec![row(number(Nvidia, 1), OPEN, 2)], Vec::new()),
-            vec![("narrow-step", Fix), shape],
-        ),
-        (
-            two(Amd, probes.collect(), Vec::new()),
-            vec![("kfd-probe", Harmless)],
-        ),
-        (
-            two(
-                Amd,
-                vec![never(226, 0), never(1, 1), never(195, 254)],
-                Vec::new(),
-            ),
-            vec![
-                ("memory-node", Alarm),
-                ("display-node", Note),
-                ("never-granted", Note),
-            ],
-        ),
-        (
-            two(
-                Amd,
-                vec![with(DenialReason::UnknownMinor, row((226, 190), OPEN, 1))],
-                Vec::new(),
-            ),
-            vec![("unknown-minor", Fix)],
-        ),
-        (
-            two(
-                Amd,
-                vec![with(DenialReason::NoPolicy, row((226, 128), OPEN, 1))],
-                Vec::new(),
-            ),
-            vec![("no-policy", Fix)],
-        ),
-        (
-            two(Nvidia, vec![row((195, 5), DeviceOp::Mknod, 1)], Vec::new()),
-            vec![("mknod", Note)],
-        ),
-        (
-            two(Nvidia, vec![row((195, 5), DeviceOp::Probe, 1)], Vec::new()),
-            vec![("probe", Harmless)],
-        ),
-        (of(DeviceOp::Receive), vec![("receive", Alarm)]),
-        (of(DeviceOp::Ioctl), vec![("ioctl", Fix)]),
-        (of(DeviceOp::Mmap), vec![("mmap", Fix)]),
-        (of(DeviceOp::Sysfs), vec![("sysfs-open", Alarm)]),
-        (of(DeviceOp::Ptrace), vec![("ptrace", Alarm)]),
-        (of(DeviceOp::Bpf), vec![("bpf", Alarm)]),
-        (of(DeviceOp::Sqpoll), vec![("io_uring-sqpoll", Fix)]),
-        (of(DeviceOp::Signal), vec![("signal", Fix)]),
-        (of(DeviceOp::Unpin), vec![("unpin", Alarm)]),
-        (of(DeviceOp::Cgroup), vec![("cgroup-write", Fix)]),
-        (of(DeviceOp::Other), vec![("other", Note)]),
-        (
-            two(
-                Nvidia,
-                vec![noted(row((0, 0), DeviceOp::Signal, 4))],
-                Vec::new(),
-            ),
-            vec![("signal-noted", Note)],
-        ),
-        (
-            facts(job(&[0], 1_000_000), node(Nvidia), Vec::new(), Vec::new()),
+            without(job(&[0], 1_000_000), node(Nvidia)),
             vec![("only-counted", Note)],
         ),
         (
-            facts(job(&[0], 0), unfenced, Vec::new(), Vec::new()),
+            without(job(&[0], 0), unfenced),
             vec![("unfenced", Fix), ("nothing-refused", Note)],
         ),
+        (without(pending, node(Nvidia)), vec![("waiting", Note)]),
         (
-            facts(pending, node(Nvidia), Vec::new(), Vec::new()),
-            vec![("waiting", Note)],
+            two(Nvidia, vec![signal], Vec::new()),
+            vec![("signal-noted", Note)],
         ),
-    ];
-    for (facts, expected) in table {
-        assert_eq!(
-            rules(&facts),
-            expected,
-            "{:?} {:?}",
-            facts.places[0].rows,
-            facts.lines
-        );
-    }
+    ]);
+}
+
+#[test]
+fn each_kind_of_refusal_gets_its_advice() {
+    use Level::{Alarm, Fix, Harmless, Note};
+    let of = |reason, number, op, rule, level| {
+        let row = with(reason, row(number, op, 1));
+        (two(Nvidia, vec![row], Vec::new()), vec![(rule, level)])
+    };
+    let guard = |op, rule, level| of(DenialReason::Foreign, (0, 0), op, rule, level);
+    let never = |number, rule, level| of(DenialReason::NeverGranted, number, OPEN, rule, level);
+    let own = DenialReason::NotGranted;
+    check(vec![
+        never((1, 1), "memory-node", Alarm),
+        never((226, 0), "display-node", Note),
+        never((195, 254), "never-granted", Note),
+        of(
+            DenialReason::UnknownMinor,
+            (195, 90),
+            OPEN,
+            "unknown-minor",
+            Fix,
+        ),
+        of(DenialReason::NoPolicy, (195, 0), OPEN, "no-policy", Fix),
+        of(own, (195, 5), DeviceOp::Mknod, "mknod", Note),
+        of(own, (195, 5), DeviceOp::Probe, "probe", Harmless),
+        guard(DeviceOp::Receive, "receive", Alarm),
+        guard(DeviceOp::Ioctl, "ioctl", Fix),
+        guard(DeviceOp::Mmap, "mmap", Fix),
+        guard(DeviceOp::Sysfs, "sysfs-open", Alarm),
+        guard(DeviceOp::Ptrace, "ptrace", Alarm),
+        guard(DeviceOp::Bpf, "bpf", Alarm),
+        guard(DeviceOp::Sqpoll, "io_uring-sqpoll", Fix),
+        guard(DeviceOp::Signal, "signal", Fix),
+        guard(DeviceOp::Unpin, "unpin", Alarm),
+        guard(DeviceOp::Cgroup, "cgroup-write", Fix),
+        guard(DeviceOp::Other, "other", Note),
+    ]);
 }
 
 #[test]
