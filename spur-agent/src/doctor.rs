@@ -2,7 +2,7 @@
 //! away again what it set up.
 
 use spur_agent::cgroup::{Root, limits};
-use spur_agent::config::Config;
+use spur_agent::config::{Config, Require};
 use spur_agent::discover::{self, tree::Tree};
 use spur_agent::fence::classes::Fenced;
 use spur_agent::fence::guarding::GuardReport;
@@ -58,33 +58,35 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if fresh {
         crate::leftovers::clean(config)?;
     }
-    let Condition { state, note } = judge(config.require, proven);
+    Ok(verdict(config.require, proven))
+}
+
+/// The last two lines, and the exit code: whether jobs would be taken here.
+fn verdict(require: Require, proven: Result<GuardReport, String>) -> ExitCode {
+    let Condition { state, note } = judge(require, proven);
     let fence = match state {
         FenceState::Unfenced => "unfenced",
         FenceState::Fenced => "fenced",
         FenceState::Guarded => "guarded",
     };
-    let good = accepts(config.require, state);
+    let good = accepts(require, state);
     let jobs = match (good, state) {
         (false, _) => "NO JOBS",
         (true, FenceState::Unfenced) => "jobs are NOT FENCED",
         (true, FenceState::Fenced) => "jobs are fenced",
         (true, FenceState::Guarded) => "jobs are fenced and guarded",
     };
-    println!(
-        "require       \"{}\"; this node is {fence}",
-        config.require.word()
-    );
+    println!("require       \"{}\"; this node is {fence}", require.word());
     if note.is_empty() {
         println!("verdict       {jobs}");
     } else {
         println!("verdict       {jobs}: {note}");
     }
-    Ok(if good {
+    if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 fn describe(gpu: &Gpu, files: &[spur_core::resources::DeviceFile]) -> String {
