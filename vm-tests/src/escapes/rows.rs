@@ -91,14 +91,16 @@ pub const ROWS: &[Row] = &[
         Closed(&[
             "spur-ebpf::a_nested_cgroup_with_its_own_program_stays_fenced",
             "spur-ebpf::a_second_program_on_the_fenced_cgroup_itself_opens_nothing",
-            "spur-ebpf::the_order_of_attaching_does_not_matter",
+            "spur-ebpf::a_program_above_that_would_vanish_or_forbid_is_named_before_a_job_is_fenced",
+            "spur-ebpf::a_program_that_comes_above_later_takes_nothing_away",
+            "spur-ebpf::runtimes_that_clear_a_cgroup_of_programs_cannot_clear_ours",
         ]),
     ),
     row(
         "systemd takes its programs off for a moment when it reloads",
         Closed(&[
             "systemd_reloads_and_changes_nothing",
-            "spur-ebpf::the_order_of_attaching_does_not_matter",
+            "spur-ebpf::programs_that_come_and_go_above_and_below_open_no_gap",
         ]),
     ),
     row(
@@ -121,6 +123,7 @@ pub const ROWS: &[Row] = &[
         Closed(&[
             "spur-agent::jobs_that_come_and_go_leave_nothing",
             "spur-ebpf::the_kernels_limit_of_programs_is_named",
+            "spur-ebpf::a_full_cgroup_below_does_not_matter",
             "jobs_leave_nothing",
         ]),
     ),
@@ -133,6 +136,8 @@ pub const ROWS: &[Row] = &[
             "a_killed_agent_lets_nothing_through",
             "spur-ebpf::the_fence_outlives_a_killed_loader",
             "spur-ebpf::another_build_of_the_program_takes_over_without_a_gap",
+            "spur-ebpf::a_newer_abi_takes_over_without_a_gap_and_without_a_refusal",
+            "spur-ebpf::an_older_agent_does_not_touch_a_newer_fence",
         ]),
     ),
     row(
