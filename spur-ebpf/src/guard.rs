@@ -216,8 +216,10 @@ impl Guard {
         let Some((_, reason)) = missing.first() else {
             return "all required programs run".to_owned();
         };
-        let all_alike = missing.iter().all(|(_, other)| other == reason);
-        if missing.len() > 1 && all_alike {
+        let none_runs = self
+            .hooks()
+            .all(|(_, state)| !matches!(state, HookState::Attached { .. }));
+        if none_runs && missing.iter().all(|(_, other)| other == reason) {
             return format!("no program of the guard runs here: {reason}");
         }
         let each: Vec<String> = missing
@@ -289,3 +291,6 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

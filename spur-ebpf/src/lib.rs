@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! A device program is asked when a node is opened. What happens to open descriptors, and on side ways, is seen by the LSM programs
+//! of the [`Guard`], by the same policies, where the kernel runs such: [`Fence::guard`] finds out.
+//!
 //! What is attached with libbpf here is read back through `aya` in [`doctor`].
 
 pub mod abi;

@@ -180,6 +180,9 @@ impl Loader<'_> {
             let verifier = said::verifier(&said);
             let forbidden = kind == ErrorKind::PermissionDenied && verifier.is_none();
             let reason = match verifier {
+                Some(line) if line.starts_with("unknown func") => {
+                    format!("this kernel is too old, Linux 6.1 is needed (the verifier: {line})")
+                }
                 Some(line) => format!("the verifier refuses it: {line}"),
                 None if forbidden => {
                     format!("this kernel does not let such programs be loaded ({error})")
