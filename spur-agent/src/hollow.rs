@@ -204,6 +204,7 @@ fn hello(config: &Config) -> NodeHello {
         address: config.address(),
         jobs: Vec::new(),
         fence_suffices: None,
+        gpus_sick: None,
     }
 }
 

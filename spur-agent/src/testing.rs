@@ -92,5 +92,6 @@ pub(crate) fn hello() -> NodeHello {
         address: String::new(),
         jobs: Vec::new(),
         fence_suffices: None,
+        gpus_sick: None,
     }
 }

@@ -147,6 +147,7 @@ fn hello(n: u32) -> NodeHello {
         address: String::new(),
         jobs: Vec::new(),
         fence_suffices: None,
+        gpus_sick: None,
     }
 }
 

@@ -108,7 +108,11 @@ impl Cluster {
                 fence,
                 note,
                 suffices,
-            } => self.on_fence_changed(*node, (*fence, note, *suffices), fx),
+                gpus_sick,
+            } => {
+                let condition = (*fence, note.as_str(), *suffices);
+                self.on_fence_changed(*node, condition, gpus_sick.as_ref(), fx)
+            }
             Event::Submitted {
                 job,
                 spec,

@@ -7,7 +7,7 @@ use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
 use crate::node::{AdminState, FenceState};
 use crate::partition::{Partition, PartitionState};
-use crate::resources::{Inventory, NodeShare};
+use crate::resources::{IdSet, Inventory, NodeShare};
 use crate::time::{Millis, TimeLimit};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -42,6 +42,9 @@ pub struct NodeHello {
     /// Whether that is what the node's own configuration requires; `None` from agents that do not say: any fence is then.
     #[serde(default)]
     pub fence_suffices: Option<bool>,
+    /// GPUs that must not be granted now, by index; `None` from agents that do not say.
+    #[serde(default)]
+    pub gpus_sick: Option<IdSet>,
 }
 
 /// A decision or a fact. The log is a sequence of `(at, Event)`.
@@ -236,6 +239,9 @@ pub enum Event {
         /// Whether it is what the node requires; `None` from agents that do not say: any fence is then.
         #[serde(default)]
         suffices: Option<bool>,
+        /// GPUs that must not be granted now, by index; `None`: as before.
+        #[serde(default)]
+        gpus_sick: Option<IdSet>,
     },
     /// Ended jobs that are older than the minimum age are forgotten.
     Purged {

@@ -56,6 +56,7 @@ pub(crate) fn hello(name: &str, inventory: Inventory) -> NodeHello {
         address: format!("unix:/run/{name}"),
         jobs: Vec::new(),
         fence_suffices: None,
+        gpus_sick: None,
     }
 }
 

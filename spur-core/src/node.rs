@@ -74,7 +74,7 @@ pub struct Node {
     pub memory_used: u64,
     /// GPUs held by jobs.
     pub gpus_used: IdSet,
-    /// GPUs that must not be granted (sick, or still held by a leftover).
+    /// GPUs that must not be granted: their agent says that they are gone, or closed for another reason.
     pub gpus_sick: IdSet,
     /// Jobs that hold something here.
     pub jobs: std::collections::BTreeSet<JobId>,

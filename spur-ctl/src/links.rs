@@ -134,10 +134,12 @@ impl Links {
                 state,
                 note,
                 suffices,
+                gpus_sick,
             } => Some(AgentWord::Fence {
                 state,
                 note,
                 suffices,
+                gpus_sick,
             }),
         }
     }

@@ -336,6 +336,7 @@ impl Machine {
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
             fence_suffices: None,
+            gpus_sick: None,
         }
     }
 }

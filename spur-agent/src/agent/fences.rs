@@ -4,7 +4,7 @@ use super::{Agent, Input};
 use crate::act;
 use crate::cgroup::Cgroup;
 use crate::config::Require;
-use crate::fence::node::{Lost, chain};
+use crate::fence::node::{Lost, NodeFence, chain};
 use crate::journal;
 use crate::node::Condition;
 use crate::watchdog::Repaired;
@@ -35,15 +35,26 @@ impl Agent {
         self.send_condition();
     }
 
+    /// GPUs that cannot be granted now.
+    pub(super) fn gpus_sick(&self) -> IdSet {
+        let closed = self.node.fence().map(NodeFence::ungrantable);
+        closed
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(index, _)| index)
+            .collect()
+    }
+
     pub(super) fn send_condition(&mut self) {
-        let (state, note, suffices) = (self.condition.state, self.note(), Some(self.takes_jobs()));
-        if self.link.is_some() {
-            self.send(FromAgent::Fence {
-                state,
-                note,
-                suffices,
-            });
+        if self.link.is_none() {
+            return;
         }
+        self.send(FromAgent::Fence {
+            state: self.condition.state,
+            note: self.note(),
+            suffices: Some(self.takes_jobs()),
+            gpus_sick: Some(self.gpus_sick()),
+        });
     }
 
     /// Something went wrong that could be the fence, or is to be better by now: it is proven again, off the loop.

@@ -49,6 +49,7 @@ impl Agent {
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
             fence_suffices: Some(self.takes_jobs()),
+            gpus_sick: Some(self.gpus_sick()),
         }
     }
 

@@ -15,6 +15,7 @@ fn said(node: &Node) -> Vec<(FenceState, Option<bool>, String)> {
             state,
             note,
             suffices,
+            gpus_sick: _,
         } => Some((*state, *suffices, note.clone())),
         _ => None,
     })

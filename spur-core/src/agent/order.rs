@@ -5,7 +5,7 @@ use crate::event::{Event, NodeHello};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
 use crate::job::spec::{Owner, Payload};
 use crate::job::state::ExitStatus;
-use crate::resources::NodeShare;
+use crate::resources::{IdSet, NodeShare};
 use crate::time::{Millis, TimeLimit};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -281,5 +281,8 @@ pub enum FromAgent {
         /// Whether it is what the node requires; `None` from agents that do not say: any fence is then.
         #[serde(default)]
         suffices: Option<bool>,
+        /// GPUs that must not be granted now, by index; `None`: as before.
+        #[serde(default)]
+        gpus_sick: Option<IdSet>,
     },
 }

@@ -227,11 +227,15 @@ impl Cluster {
         &mut self,
         id: NodeId,
         (fence, note, suffices): (FenceState, &str, Option<bool>),
+        gpus_sick: Option<&IdSet>,
         fx: &mut Effects,
     ) -> Taken {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.fence = fence;
         node.fence_suffices = suffices;
+        if let Some(sick) = gpus_sick {
+            node.gpus_sick = known(sick, &node.inventory);
+        }
         note.clone_into(&mut node.fence_note);
         fx.touched_nodes.insert(id);
         fx.replan = true;
@@ -260,6 +264,12 @@ fn covers(found: &Inventory, node: &Node) -> Result<(), String> {
     Ok(())
 }
 
+/// Those GPUs of a set that the inventory has.
+fn known(gpus: &IdSet, inventory: &Inventory) -> IdSet {
+    let count = u32::try_from(inventory.gpus.len()).unwrap_or(u32::MAX);
+    gpus.iter().filter(|gpu| *gpu < count).collect()
+}
+
 fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
     node.connected = true;
     node.lost = false;
@@ -270,6 +280,10 @@ fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
     node.fence = hello.fence;
     node.fence_note.clone_from(&hello.fence_note);
     node.fence_suffices = hello.fence_suffices;
+    node.gpus_sick = known(
+        hello.gpus_sick.as_ref().unwrap_or(&IdSet::new()),
+        &hello.inventory,
+    );
     node.version.clone_from(&hello.version);
     node.os.clone_from(&hello.os);
     node.hostname.clone_from(&hello.hostname);

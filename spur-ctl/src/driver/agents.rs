@@ -214,6 +214,7 @@ impl Writer {
                 state,
                 note,
                 suffices,
+                gpus_sick,
             } => {
                 self.propose_quietly(
                     turn,
@@ -222,6 +223,7 @@ impl Writer {
                         fence: state,
                         note,
                         suffices,
+                        gpus_sick,
                     },
                 );
             }

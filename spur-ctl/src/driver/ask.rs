@@ -207,5 +207,7 @@ pub enum AgentWord {
         note: String,
         /// Whether it is what the node requires.
         suffices: Option<bool>,
+        /// GPUs that must not be granted.
+        gpus_sick: Option<spur_core::resources::IdSet>,
     },
 }

@@ -194,6 +194,7 @@ fn hello(name: &str) -> NodeHello {
         address: "unix:/a".into(),
         jobs: vec![],
         fence_suffices: None,
+        gpus_sick: None,
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn hello(name: &str) -> NodeHello {
         address: format!("unix:/nowhere/{name}"),
         jobs: vec![],
         fence_suffices: None,
+        gpus_sick: None,
     }
 }
 

@@ -178,10 +178,40 @@ fn nodes_that_take_no_jobs_get_none() {
         fence: FenceState::Unfenced,
         note,
         suffices: None,
+        gpus_sick: None,
     });
     world.does(Event::NodeDisconnected { node: NodeId(2) });
     let job = world.start(batch());
     assert_eq!(world.places(job), "n4:c0:g:t1");
+}
+
+#[test]
+fn gpus_that_the_agent_says_are_gone_are_not_granted_until_they_are_back() {
+    let mut world = World::new(1, 8);
+    let tell = |sick: &[u32]| Event::FenceChanged {
+        node: NodeId(0),
+        fence: FenceState::Fenced,
+        note: String::new(),
+        suffices: Some(true),
+        gpus_sick: Some(sick.iter().copied().collect()),
+    };
+    world.does(tell(&[0, 99]));
+    assert_eq!(
+        world.node(0).gpus_sick.to_string(),
+        "0",
+        "that it has at all"
+    );
+    let job = world.start(gang(1, 2));
+    assert!(!world.places(job).contains(":g0"), "{}", world.places(job));
+    world.does(tell(&[]));
+    let all = world.start(gang(1, 6));
+    assert!(world.places(all).contains(":g0"), "{}", world.places(all));
+    world.does(Event::NodeDisconnected { node: NodeId(0) });
+    world.does(Event::NodeConnected(NodeHello {
+        gpus_sick: Some([7].into_iter().collect()),
+        ..back(&[])
+    }));
+    assert_eq!(world.node(0).gpus_sick.to_string(), "7");
 }
 
 #[test]
@@ -197,6 +227,7 @@ fn a_nodes_own_word_decides_whether_its_fence_suffices() {
             fence,
             note: String::new(),
             suffices,
+            gpus_sick: None,
         });
     }
     let job = world.start(batch());

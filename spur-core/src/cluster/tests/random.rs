@@ -435,6 +435,7 @@ impl History {
                     fence,
                     note: String::new(),
                     suffices: None,
+                    gpus_sick: None,
                 });
             }
             Op::Wait { secs } => self.wait(secs),

@@ -188,6 +188,7 @@ impl Writer {
             fence,
             note,
             suffices: Some(true),
+            gpus_sick: Some([7].into_iter().collect()),
         });
         let (admin, reason) = (AdminState::Drain, "disk".to_owned());
         self.does(Event::NodeUpdated {
