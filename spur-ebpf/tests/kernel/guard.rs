@@ -195,3 +195,22 @@ fn a_pin_that_is_taken_away_is_noticed_and_put_back() {
     yard.guard.restore().unwrap();
     assert!(yard.guard.check().is_empty());
 }
+
+#[test]
+fn a_guard_goes_with_its_fence_when_asked() {
+    let Some(yard) = Yard::new() else { return };
+    let (lab, cgroup) = (&yard.lab, yard.cgroup(0).to_path_buf());
+    let bpf = || ways::result(ways::next_program());
+    assert_refused(first_act(&cgroup, bpf));
+    let folder = yard.guard.folder().to_path_buf();
+    drop(yard.guard);
+    assert_refused(first_act(&cgroup, bpf));
+    yard.fence.remove().unwrap();
+    assert!(!folder.exists() && !lab.pins().exists());
+    // The kernel takes a program off from a worker after its last pin went.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while first_act(&cgroup, bpf) != 0 {
+        assert!(std::time::Instant::now() < deadline, "it still refuses");
+        std::thread::yield_now();
+    }
+}

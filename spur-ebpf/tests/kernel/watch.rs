@@ -159,3 +159,42 @@ fn rows_of_the_guard_come_and_go_with_the_fence() {
     scene.fence.remove_stale_links().unwrap();
     assert_eq!(rows(), (0, 0));
 }
+
+#[test]
+fn fences_that_come_and_go_leave_nothing() {
+    const TURNS: usize = 300;
+    let lab = Lab::new();
+    let fence = lab.fence();
+    let maps = lab.pins().join(FOLDER);
+    let seen = || {
+        let rows = |name: &str| {
+            MapHandle::from_pinned_path(maps.join(name))
+                .unwrap()
+                .keys()
+                .count()
+        };
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
+        (
+            rows("guard_policies"),
+            rows("guard_counters"),
+            fence.links().unwrap().len(),
+            descriptors,
+        )
+    };
+    let before = seen();
+    for turn in 0..TURNS {
+        let cgroup = lab.cgroup("job_7");
+        let job = fence.attach(&cgroup, "job_7").unwrap();
+        job.write_policy(&granting([0])).unwrap();
+        // Once in the order of an end, once in that of a cgroup that went first.
+        if turn % 2 == 0 {
+            job.detach().unwrap();
+            fs::remove_dir(&cgroup).unwrap();
+        } else {
+            fs::remove_dir(&cgroup).unwrap();
+            fence.unpin("job_7").unwrap();
+        }
+    }
+    fence.remove_stale_links().unwrap();
+    assert_eq!(seen(), before);
+}

@@ -22,7 +22,7 @@ fn open_for(path: &CString, flags: i32) -> i32 {
     }
 }
 
-fn result(value: libc::c_long) -> i32 {
+pub(super) fn result(value: libc::c_long) -> i32 {
     if value < 0 { errno() } else { 0 }
 }
 
@@ -141,17 +141,18 @@ fn signals_to_other_jobs_are_noted_or_refused() {
     }
 }
 
+/// A harmless `bpf()`: asks for the first program's id.
+pub(super) fn next_program() -> libc::c_long {
+    const BPF_PROG_GET_NEXT_ID: i32 = 11;
+    let mut attr = [0u64; 16];
+    // SAFETY: the kernel reads and writes within the size given.
+    unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_GET_NEXT_ID, attr.as_mut_ptr(), 128) }
+}
+
 #[test]
 fn bpf_and_rings_with_a_thread_are_no_jobs_business() {
     let Some(mut yard) = Yard::new() else { return };
-    let next_program = || {
-        let mut attr = [0u64; 16];
-        const BPF_PROG_GET_NEXT_ID: i32 = 11;
-        // SAFETY: the kernel reads and writes within the size given.
-        result(unsafe {
-            libc::syscall(libc::SYS_bpf, BPF_PROG_GET_NEXT_ID, attr.as_mut_ptr(), 128)
-        })
-    };
+    let next_program = || result(next_program());
     let ring = |flags: u32| {
         let mut params = [0u32; 30];
         params[2] = flags;
