@@ -19,7 +19,7 @@ const NEEDED: [&str; 4] = [
 ];
 
 /// How often it reloads, and takes its program off for another, while jobs open devices.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 4;
 
 /// The slice that jobs run below. Its devices are closed, but for what jobs need and may be granted.
 const SLICE: &str = "spurjobs.slice";
