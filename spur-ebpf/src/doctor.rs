@@ -1,6 +1,7 @@
 //! A second pair of eyes: reads back through `aya` and `/proc` what `libbpf` attached.
 
 use crate::cgroup::Cgroup;
+use crate::guard::Hook;
 use crate::pins::Pins;
 use crate::{CgroupId, Error, Result, sys};
 use aya::maps::MapInfo;
@@ -88,6 +89,46 @@ pub fn links_of(program_id: u32) -> usize {
         .count()
 }
 
+/// Proves for each pinned program of the guard that its link is in the kernel's list, that the program is the one of its hook, and that
+/// it uses the maps pinned here. Returns the hooks whose programs run, with the programs' ids.
+///
+/// Whether the kernel asks them is shown by [`crate::Fence::guard`] alone.
+pub fn verify_guard(root: &Path) -> Result<Vec<(Hook, u32)>> {
+    let pins = Pins::new(root);
+    let found = Hook::ALL.into_iter().filter_map(|hook| {
+        let path = pins.guard().join(hook.name());
+        path.exists().then(|| {
+            let subject = path.display().to_string();
+            verify_hook(&pins, hook, &path)
+                .map(|program| (hook, program))
+                .map_err(|reason| Error::Unfit { subject, reason })
+        })
+    });
+    found.collect()
+}
+
+pub(crate) fn verify_hook(
+    pins: &Pins,
+    hook: Hook,
+    path: &Path,
+) -> std::result::Result<u32, String> {
+    let link = links::PinnedLink::from_pin(path).map_err(|error| error.to_string())?;
+    let link = links::FdLink::from(link)
+        .info()
+        .map_err(|error| error.to_string())?;
+    let program = loaded_programs()
+        .flatten()
+        .find(|program| program.id() == link.program_id())
+        .ok_or("its program is not in the kernel's list of programs")?;
+    check_loaded(link.id(), program.id(), program.tag())?;
+    // The kernel keeps 15 bytes of a program's name.
+    let kept = &hook.name()[..hook.name().len().min(15)];
+    if program.name_as_str() != Some(kept) {
+        return Err(format!("its program is {:?}", program.name_as_str()));
+    }
+    check_used(pins, &program, &["guard_policies"]).map(|()| program.id())
+}
+
 fn pinned_program(pins: &Pins) -> Result<ProgramInfo> {
     let path = pins.object("spur_fence");
     ProgramInfo::from_pin(&path).map_err(|error| Error::Unfit {
@@ -119,11 +160,19 @@ fn check_loaded(link_id: u32, program_id: u32, tag: u64) -> std::result::Result<
 
 /// The program uses the maps of this folder: else policies would be written where nobody reads them.
 fn check_maps(pins: &Pins, program: &ProgramInfo) -> std::result::Result<(), String> {
+    check_used(pins, program, &["table", "devices", "policies", "counters"])
+}
+
+fn check_used(
+    pins: &Pins,
+    program: &ProgramInfo,
+    names: &[&str],
+) -> std::result::Result<(), String> {
     let used = program
         .map_ids()
         .map_err(|error| error.to_string())?
         .unwrap_or_default();
-    for name in ["table", "devices", "policies", "counters"] {
+    for name in names {
         let map = MapInfo::from_pin(pins.object(name))
             .map_err(|error| format!("aya cannot read map {name}: {error}"))?;
         if !used.contains(&map.id()) {

@@ -4,7 +4,7 @@ use super::{Guard, GuardOptions, Hook, HookState, level, proof, said};
 use crate::abi::{Plain, RawGuardSettings};
 use crate::fence::{Maps, object, older};
 use crate::pins::{self, Pins};
-use crate::{Error, Result, sys};
+use crate::{Error, Result, doctor, sys};
 use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(crate) fn guard(pins: &Pins, maps: &Maps, options: &GuardOptions) -> Result<
     };
     let mut wanted = Hook::ALL.to_vec();
     if read_settings(maps)? == settings {
-        wanted.retain(|&hook| !adopt(&mut guard, hook));
+        wanted.retain(|&hook| !adopt(&mut guard, pins, hook));
     } else {
         // Until all are replaced, nobody may take what is pinned for one build's.
         write_settings(maps, RawGuardSettings::default())?;
@@ -90,11 +90,15 @@ fn write_settings(maps: &Maps, settings: RawGuardSettings) -> Result<()> {
     crate::fence::update(&maps.guard_settings, &0u32.to_ne_bytes(), settings.bytes())
 }
 
-/// Takes over a pinned program; says whether there was one.
-fn adopt(guard: &mut Guard, hook: Hook) -> bool {
-    let Ok(link) = sys::pinned(&guard.pin(hook)) else {
+/// Takes over a pinned program; says whether there was one, proven by other code to be ours.
+fn adopt(guard: &mut Guard, pins: &Pins, hook: Hook) -> bool {
+    let path = guard.pin(hook);
+    let Ok(link) = sys::pinned(&path) else {
         return false;
     };
+    if doctor::verify_hook(pins, hook, &path).is_err() {
+        return false;
+    }
     let Ok(facts) = sys::link_facts(link.as_fd()) else {
         return false;
     };

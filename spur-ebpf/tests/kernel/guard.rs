@@ -166,6 +166,21 @@ fn a_guard_of_the_same_build_is_adopted_and_another_replaces_it() {
         fresh.map(|(hook, _, _)| hook).collect::<Vec<_>>(),
         [Hook::Bpf]
     );
+    // A strange pin is not.
+    let folder = third.folder();
+    std::fs::rename(folder.join("task_kill"), folder.join("bpf")).unwrap();
+    assert!(doctor::verify_guard(&yard.lab.pins()).is_err());
+    let third = yard.fence.guard(&options(&yard.lab, false)).unwrap();
+    let fresh = programs(&third)
+        .into_iter()
+        .filter(|(_, _, adopted)| !adopted);
+    assert_eq!(
+        fresh.map(|(hook, _, _)| hook).collect::<Vec<_>>(),
+        [Hook::Bpf, Hook::TaskKill]
+    );
+    let proven = doctor::verify_guard(&yard.lab.pins()).unwrap();
+    let running = programs(&third).into_iter().map(|(hook, id, _)| (hook, id));
+    assert_eq!(proven, running.collect::<Vec<_>>());
     let other = yard.fence.guard(&options(&yard.lab, true)).unwrap();
     assert!(programs(&other).iter().all(|(hook, id, adopted)| {
         !adopted
