@@ -8,7 +8,7 @@ use spur_agent::fence::classes::Fenced;
 use spur_agent::fence::guarding::GuardReport;
 use spur_agent::fence::node::{NodeFence, chain, pins_of};
 use spur_agent::fence::{canary, node, probe, resolve};
-use spur_agent::node::{Condition, accepts, judge};
+use spur_agent::node::{Condition, accepts, agent_of_another_build, judge};
 use spur_core::node::FenceState;
 use spur_core::resources::{Gpu, GpuVendor};
 use std::process::ExitCode;
@@ -46,6 +46,13 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 println!("fenced        {major}:{minor} (never granted)")
             }
         }
+    }
+    if let Some(pid) = agent_of_another_build(config) {
+        // Opening the fence would put this build's program into the links of the jobs of a living agent.
+        anyhow::bail!(
+            "an agent of another build runs here (process {pid}); ask that one: /proc/{pid}/exe doctor --config {}",
+            config.file.display()
+        );
     }
     let fresh = !pins_of(config).exists();
     spur_agent::node::make_state_dir(config)?;

@@ -74,6 +74,10 @@ pub fn watch(node: Arc<Node>, inputs: mpsc::Sender<Input>) -> std::io::Result<()
 fn repair(node: &Node, fence: &NodeFence, faults: &Faults) -> Repaired {
     let (unfenced, rest) = fence.repair(faults);
     let mut suspects: BTreeSet<JobId> = fence.jobs_of(faults);
+    if faults.table {
+        // Every fence asks the table.
+        suspects.extend(fence.jobs());
+    }
     let mut killed = Vec::new();
     for (job, why) in unfenced {
         suspects.remove(&job);

@@ -293,6 +293,21 @@ impl NodeFence {
         Ok(lost)
     }
 
+    /// Whether the kernel has the table that was written last.
+    pub(super) fn has_its_table(&self) -> bool {
+        let look = self.look();
+        self.0
+            .fence
+            .devices()
+            .is_ok_and(|table| table == look.table)
+    }
+
+    /// Writes it again.
+    pub(super) fn write_table_again(&self) -> Result<(), FenceError> {
+        let look = self.look();
+        Ok(self.0.fence.set_devices(&look.table)?)
+    }
+
     /// Fences a cgroup that has no process yet, for this holder: link, pin, policy, and a second look by other code.
     pub fn attach(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
         self.refresh()?;

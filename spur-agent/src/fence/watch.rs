@@ -30,12 +30,14 @@ pub struct Faults {
     pub pins: Vec<&'static str>,
     /// Programs of the guard.
     pub guard: Vec<(Hook, GuardFault)>,
+    /// The table of devices is not the one that was written.
+    pub table: bool,
 }
 
 impl Faults {
     /// Whether all is well.
     pub fn is_empty(&self) -> bool {
-        self.fences.is_empty() && self.pins.is_empty() && self.guard.is_empty()
+        self.fences.is_empty() && self.pins.is_empty() && self.guard.is_empty() && !self.table
     }
 
     /// In words, bounded however many there are.
@@ -44,6 +46,9 @@ impl Faults {
         let names: Vec<&str> = self.fences.iter().map(|(pin, _)| pin.as_str()).collect();
         if !names.is_empty() {
             parts.push(format!("the fence of {} was taken off", some(&names)));
+        }
+        if self.table {
+            parts.push("the table of devices was changed".to_owned());
         }
         if !self.pins.is_empty() {
             parts.push(format!("pins {} were removed", some(&self.pins)));
@@ -72,6 +77,7 @@ impl NodeFence {
         let inner = self.inner();
         let mut faults = Faults {
             pins: inner.fence.missing_pins(),
+            table: !self.has_its_table(),
             ..Faults::default()
         };
         for pin in inner.wards.pins() {
@@ -93,7 +99,8 @@ impl NodeFence {
     pub fn repair(&self, faults: &Faults) -> (Vec<(JobId, String)>, Result<(), FenceError>) {
         let inner = self.inner();
         let base = mount::mount(&inner.config)
-            .and_then(|()| inner.fence.restore_pins().map_err(FenceError::from));
+            .and_then(|()| inner.fence.restore_pins().map_err(FenceError::from))
+            .and_then(|()| self.write_table_again());
         let mut open = Vec::new();
         for (pin, _) in &faults.fences {
             // Under the list's lock, so that a job that is just being removed is not fenced anew.
@@ -114,6 +121,14 @@ impl NodeFence {
         let wards = &self.inner().wards;
         let jobs = faults.fences.iter();
         jobs.filter_map(|(pin, _)| wards.with(pin, Watched::job))
+            .collect()
+    }
+
+    /// Every job with a fence.
+    pub fn jobs(&self) -> BTreeSet<JobId> {
+        let wards = &self.inner().wards;
+        let pins = wards.pins().into_iter();
+        pins.filter_map(|pin| wards.with(&pin, Watched::job))
             .collect()
     }
 

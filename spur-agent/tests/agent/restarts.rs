@@ -267,6 +267,12 @@ fn an_earlier_version_is_followed_without_a_gap() {
     );
     let order = run(&node, 1, 5, &[2], &script);
     node.text("started");
+    let doctor = node.spurd("doctor");
+    let said = String::from_utf8_lossy(&doctor.stderr).into_owned();
+    assert!(
+        !doctor.status.success() && said.contains("an agent of another build runs here"),
+        "{said}"
+    );
     node.stop_agent();
     node.program = super::node::SPURD.into();
     node.start_agent();

@@ -143,6 +143,43 @@ fn a_policy_that_root_widens_is_put_back() {
 }
 
 #[test]
+fn a_table_that_root_empties_is_written_again() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let fence = Fence::open_or_load(&node.pins()).unwrap();
+    let table = fence.devices().unwrap();
+    let script = format!(
+        "echo started > started; while [ ! -e go ]; do sleep 0.02; done; {}",
+        node.try_all("opened")
+    );
+    run(&node, 1, 5, &[2], &script);
+    node.text("started");
+    fence.set_devices(&spur_ebpf::DeviceTable::new()).unwrap();
+    wait("the node is fenced again", || {
+        said(&node)
+            .iter()
+            .any(|(state, suffices, note)| {
+                *state != FenceState::Unfenced
+                    && *suffices == Some(true)
+                    && note.contains("the table of devices was changed, and put back")
+            })
+            .then_some(())
+    });
+    assert_eq!(fence.devices().unwrap(), table);
+    std::fs::write(node.out("go"), "").unwrap();
+    assert_eq!(node.text("opened"), "2\n");
+    // The agent's own changes are none of root's.
+    let losses = said(&node).len();
+    assert!(node.spurd("doctor").status.success());
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    assert_eq!(said(&node).len(), losses, "{:?}", said(&node));
+    node.finish();
+}
+
+#[test]
 fn a_fence_that_could_not_be_opened_comes_up_later() {
     if !possible() {
         return;
