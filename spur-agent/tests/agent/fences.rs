@@ -69,6 +69,19 @@ fn a_job_opens_its_own_gpus_and_the_rest_is_reported() {
     wait("all refusals are counted", || {
         (count(&node, 1)?.total == 6).then_some(())
     });
+    let rows = node.controller.hear("all kinds", |message| match message {
+        FromAgent::Denials { rows, .. } => {
+            let of_job = rows.iter().find(|rows| rows.job == JobId(1))?;
+            (of_job.rows.len() == 6).then(|| of_job.clone())
+        }
+        _ => None,
+    });
+    assert_eq!(rows.generation.0, 5);
+    for row in &rows.rows {
+        let key = &row.key;
+        assert_eq!((row.total, key.op, key.label), (1, DeviceOp::Read, None));
+        assert!(key.device.contains("/dev/gpu"), "{row:?}");
+    }
     node.controller.revoke(2, 6);
     node.controller.cleaned(2);
     node.finish();

@@ -217,6 +217,12 @@ fn what_was_shown_is_there_again_unless_its_job_is_gone() {
     first.forget(JobId(2));
     let shown = all(&first, usize::MAX);
     first.close();
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+    assert_eq!(
+        mode & 0o777,
+        0o600,
+        "users' device use is nobody else's business"
+    );
 
     let second = Denials::open(&path, |job| job != JobId(3)).unwrap();
     let again = all(&second, usize::MAX);

@@ -96,5 +96,52 @@ pub(super) fn reported(lab: &Lab) -> Outcome {
             line.contains("probe") && line.contains("renderD128") && line.contains(&job)
         })
     });
+    if lab.guarded {
+        guard_reported(lab);
+    }
     Outcome::Held
+}
+
+/// What the guard refuses is told in its own words, and explained.
+fn guard_reported(lab: &Lab) {
+    let daemons = &lab.daemons;
+    lab.probe(ALICE, &[], &["sqpoll", NODE])
+        .expect(NODE, "make-sqpoll", &["EPERM"]);
+    // Which of its commands get as far as the guard depends on the kernel; asking for a pin does everywhere.
+    lab.probe(ALICE, &[], &["bpf", "/sys/fs/bpf/no-such-pin"])
+        .never("GOT");
+    for (option, operation, says) in [
+        (
+            "--json",
+            "\"op\":\"io_uring-sqpoll\",\"reason\":\"forbidden\"",
+            "IORING_SETUP_SQPOLL",
+        ),
+        (
+            "--alarms",
+            "Op=bpf Reason=forbidden",
+            "alarm: bpf() is refused",
+        ),
+    ] {
+        let shown = || {
+            daemons
+                .run(User::Root, &["spur", "fence", "log", option])
+                .out
+        };
+        crate::wait::until_true(operation, crate::cluster::SOON, || {
+            shown().contains(operation)
+        });
+        let shown = shown();
+        let line = shown.lines().rfind(|line| line.contains(operation));
+        let job = line.and_then(|line| {
+            let after = line
+                .split("\"job\":")
+                .nth(1)
+                .or_else(|| line.split("JobId=").nth(1))?;
+            after.split(|c: char| !c.is_ascii_digit()).next()
+        });
+        let explained = daemons
+            .run(ALICE, &["spur", "fence", "explain", job.expect("a job")])
+            .good();
+        assert!(explained.contains(says), "{explained}");
+    }
 }
