@@ -7,6 +7,7 @@ use crate::user::User;
 use crate::wait;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 /// Turns of all three; the least figure of each counts, for a busy machine only ever adds.
 const TURNS: usize = 3;
@@ -47,18 +48,22 @@ pub fn run() {
             fs::read_to_string(home.join("done")).ok()
         })
     };
-    let mut least = Least::new();
+    let (mut least, mut pins) = (Least::new(), 0);
     for _ in 0..TURNS {
         if guarded {
             note(&mut least, "fence and guard", &inside());
             note(&mut least, "outside, beside the guard", &outside(&lab));
             lab.daemons.kill_agent();
-            take_guard_down(&lab);
+            pins = take_guard_down(&lab);
         }
         note(&mut least, "fence", &inside());
         note(&mut least, "none", &outside(&lab));
         if guarded {
             lab.daemons.start_agent();
+            // What the controller says may be older than the agent: the pins are the new agent's.
+            wait::until_true("the guard is pinned again", SOON, || {
+                guard_pins(&lab).is_some_and(|folder| super::files_below(&folder) >= pins)
+            });
             lab.await_guard();
         }
     }
@@ -72,10 +77,29 @@ fn outside(lab: &Lab) -> String {
     lab.outside(User::Root, &["bench", VGEM, COUNT]).text
 }
 
-/// The guard's programs hang on their pins once the agent is dead.
-fn take_guard_down(lab: &Lab) {
-    let pins = lab.daemons.dir().join("bpf/spur-hand/guard");
-    fs::remove_dir_all(&pins).unwrap_or_else(|error| panic!("{}: {error}", pins.display()));
+/// The folder of the guard's pins, once there is one.
+fn guard_pins(lab: &Lab) -> Option<PathBuf> {
+    let mut folders = vec![lab.daemons.dir().join("bpf")];
+    while let Some(folder) = folders.pop() {
+        if folder.ends_with("guard") {
+            return Some(folder);
+        }
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(
+            entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir()),
+        );
+    }
+    None
+}
+
+/// The guard's programs hang on their pins once the agent is dead. Returns how many files that were.
+fn take_guard_down(lab: &Lab) -> usize {
+    let folder = guard_pins(lab).expect("a guarded node has pins of the guard");
+    let count = super::files_below(&folder);
+    fs::remove_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    count
 }
 
 fn note(least: &mut Least, place: &'static str, text: &str) {
