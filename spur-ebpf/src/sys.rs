@@ -35,6 +35,30 @@ fn c_path(path: &Path) -> io::Result<CString> {
 
 /// `BPF_LINK_CREATE`: attaches a device program to a cgroup beside (never instead of) others.
 pub(crate) fn link_create(program: BorrowedFd<'_>, cgroup: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    match try_link_create(program, cgroup) {
+        // Before Linux 5.11 a cgroup's storage counts as locked memory. libbpf lifts that limit for whoever loads a program, but
+        // not for whoever finds one pinned.
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+            lift_memory_lock_limit()?;
+            try_link_create(program, cgroup)
+        }
+        result => result,
+    }
+}
+
+fn lift_memory_lock_limit() -> io::Result<()> {
+    let all = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the structure lives through the call, which only reads it.
+    match unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const all) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn try_link_create(program: BorrowedFd<'_>, cgroup: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: both descriptors are open for the length of the call and a null options pointer is allowed.
     owned(unsafe {
         libbpf_sys::bpf_link_create(

@@ -87,6 +87,13 @@ int detach_all(void)
 	return 0;
 }
 
+// One line for each link of the machine.
+int list_links(void)
+{
+	by_id("link", BPF_LINK_GET_NEXT_ID, BPF_LINK_GET_FD_BY_ID, 0);
+	return 0;
+}
+
 int bpf_attempts(const char *pins)
 {
 	union bpf_attr attr;

@@ -350,6 +350,7 @@ pub const ROWS: &[Row] = &[
     row(
         "a refusal is an error that nobody understands",
         Closed(&[
+            "spur-ctl::explain_says_what_it_means",
             "a_refusal_is_reported",
             "vm-tests::a_refusal_is_shown_to_its_owner_and_to_operators_only",
         ]),

@@ -88,8 +88,8 @@ pub(super) fn take_down(lab: &Lab) -> Outcome {
         for good in ["LISTED", "DETACHED", "LOADED", "ATTACHED"] {
             said.never(good);
         }
-        if user == User::Root && !lab.guarded {
-            said.expect("pin", "get", &["GOT"]);
+        // Without the guard some kernels let root's job have the pins.
+        if user == User::Root && !lab.guarded && said.outcomes("pin", "get").contains(&"GOT") {
             return open_without_guard("root's job at the pins");
         }
         said.expect("pin", "get", &["EPERM", "EACCES"]);
