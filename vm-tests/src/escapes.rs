@@ -224,11 +224,13 @@ fn judge_row(row: &Row, results: &Results, whole: bool) -> (String, bool) {
     if tests.is_empty() && matches!(row.verdict, Verdict::Closed(_) | Verdict::NeedsHardware(_)) {
         return ("OPEN: no test".to_owned(), false);
     }
-    let places: BTreeSet<&str> = tests
-        .iter()
-        .flat_map(|test| results.places(test, &Ended::Held))
-        .collect();
-    let places: Vec<&str> = places.into_iter().collect();
+    // A place where one of them could not be made is no place where the row holds.
+    let all = |ended: &Ended| -> BTreeSet<&str> {
+        let places = tests.iter().flat_map(|test| results.places(test, ended));
+        places.collect()
+    };
+    let (held, skipped) = (all(&Ended::Held), all(&Ended::Skipped));
+    let places: Vec<&str> = held.difference(&skipped).copied().collect();
     let word = if let Verdict::Limit(section, _) = &row.verdict {
         format!("limit ({section})")
     } else {

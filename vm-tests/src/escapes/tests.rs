@@ -125,5 +125,13 @@ fn a_test_that_failed_or_did_not_run_opens_its_row() {
         state("host c::b ok\n", false),
         ("NOT RUN: a".to_owned(), true)
     );
+    // Held as a whole only where no part of it was left out.
+    assert_eq!(
+        state(
+            "6.1 a ok\n6.1 c::b ok\n5.10 a ok\n5.10 c::b skipped no guard\n",
+            true
+        ),
+        ("closed  [6.1]".to_owned(), true)
+    );
     assert_eq!(anchor("Root's jobs"), "roots-jobs");
 }
