@@ -87,10 +87,10 @@ int detach_all(void)
 	return 0;
 }
 
-// One line for each link of the machine.
-int list_links(void)
+// One line for each program of the machine.
+int list_programs(void)
 {
-	by_id("link", BPF_LINK_GET_NEXT_ID, BPF_LINK_GET_FD_BY_ID, 0);
+	by_id("program", BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID, 0);
 	return 0;
 }
 

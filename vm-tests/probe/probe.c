@@ -21,7 +21,7 @@
 //   probe mounts DIR PATH     PATH by mounts of a namespace of our own
 //   probe bpf PINS            take the fence down by bpf(2), and by its pins
 //   probe load                load a program that does no harm
-//   probe links               one line for each BPF link of the machine
+//   probe programs            one line for each BPF program of the machine
 //   probe detach              detach every BPF link of the machine
 //   probe work PATH STOP      ioctl and mmap on PATH, over and over, until the file STOP is there; one line for each change
 //   probe flood PATH N        N opens; prints how many were refused with EPERM
@@ -69,8 +69,8 @@ static int run(int argc, char **argv)
 		return load_program() < 0;
 	if (VERB("detach", 0))
 		return detach_all();
-	if (VERB("links", 0))
-		return list_links();
+	if (VERB("programs", 0))
+		return list_programs();
 	if (VERB("work", 2))
 		return work(argv[2], argv[3]);
 	if (VERB("firsts", 2))

@@ -57,7 +57,7 @@ int mounts(const char *dir, const char *path);
 int bpf_attempts(const char *pins);
 int load_program(void);
 int detach_all(void);
-int list_links(void);
+int list_programs(void);
 
 // cuse.c
 int serve_device(const char *name, unsigned major, unsigned minor);

@@ -97,10 +97,10 @@ fn outside(lab: &Lab) -> String {
     Output::of(command.spawn().expect("timeout(1) is installed")).good()
 }
 
-/// How many BPF links the machine has.
-fn links(lab: &Lab) -> usize {
-    lab.outside(User::Root, &["links"])
-        .outcomes("link", "open")
+/// How many BPF programs the machine has. Those of a link outlive it until the kernel asks them no more.
+fn programs(lab: &Lab) -> usize {
+    lab.outside(User::Root, &["programs"])
+        .outcomes("program", "open")
         .len()
 }
 
@@ -125,10 +125,10 @@ fn guard_pins(lab: &Lab) -> Option<PathBuf> {
 fn take_guard_down(lab: &Lab) -> usize {
     let folder = guard_pins(lab).expect("a guarded node has pins of the guard");
     let count = super::files_below(&folder);
-    let before = links(lab);
+    let before = programs(lab);
     fs::remove_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    wait::until_true("the guard's links are gone", SOON, || {
-        links(lab) + 8 < before
+    wait::until_true("the guard's programs are gone", SOON, || {
+        programs(lab) + 8 < before
     });
     count
 }
