@@ -77,7 +77,7 @@ fn remove_pins(pins: &Path, done: &mut Vec<String>) -> anyhow::Result<()> {
 }
 
 /// Unmounts the BPF file system if an agent mounted it and nobody has pinned anything there any more.
-fn unmount_own(config: &Config, done: &mut Vec<String>) -> anyhow::Result<()> {
+pub(crate) fn unmount_own(config: &Config, done: &mut Vec<String>) -> anyhow::Result<()> {
     let mark = config.bpffs.join(MOUNTED_BY_AGENT);
     let mut entries = std::fs::read_dir(&config.bpffs)
         .into_iter()

@@ -242,10 +242,15 @@ pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
     Ok(lock)
 }
 
+/// The process id of the agent that runs with this state folder, if another process does.
+pub fn agent_here(config: &Config) -> Option<i32> {
+    let lock = std::fs::File::open(config.state_dir.join("lock")).ok()?;
+    crate::sys::lock::holder(&lock).ok()?
+}
+
 /// The process id of the agent that runs with this state folder, if its program is not the one that asks.
 pub fn agent_of_another_build(config: &Config) -> Option<i32> {
-    let lock = std::fs::File::open(config.state_dir.join("lock")).ok()?;
-    let pid = crate::sys::lock::holder(&lock).ok()??;
+    let pid = agent_here(config)?;
     let program = |process: &str| std::fs::read(format!("/proc/{process}/exe")).ok();
     (program(&pid.to_string()) != program("self")).then_some(pid)
 }

@@ -9,6 +9,7 @@
 
 mod agent {
     pub mod controller;
+    pub mod doctor;
     pub mod fences;
     pub mod leaks;
     pub mod node;

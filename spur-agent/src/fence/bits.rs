@@ -16,6 +16,8 @@ const FIRST_SHARED: u16 = 500;
 pub struct Bits {
     file: PathBuf,
     of: BTreeMap<Identity, u16>,
+    /// What the file says.
+    kept: BTreeMap<Identity, u16>,
 }
 
 /// Why a GPU has no bit.
@@ -37,7 +39,7 @@ pub enum BitsError {
 }
 
 impl Bits {
-    /// Reads the file, and gives every identity of `now` a bit. Bits in `held` (of living policies) are not given to others.
+    /// Reads the file, and gives every identity of `now` a bit; [`Self::keep`] writes them down. Bits in `held` (of living policies) are not given to others.
     pub fn open(
         state_dir: &Path,
         now: &[Identity],
@@ -56,9 +58,9 @@ impl Bits {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(failed(error)),
         };
-        let before = of.clone();
         let mut bits = Self {
             file: file.clone(),
+            kept: of.clone(),
             of,
         };
         bits.of
@@ -66,10 +68,19 @@ impl Bits {
         for identity in now {
             bits.give(identity)?;
         }
-        if bits.of != before {
-            bits.save().map_err(failed)?;
-        }
         Ok(bits)
+    }
+
+    /// Writes them down, if the file says something else. Before that, no policy that outlives this process may hold a new one.
+    pub fn keep(&mut self) -> Result<(), BitsError> {
+        if self.of != self.kept {
+            self.save().map_err(|source| BitsError::File {
+                file: self.file.clone(),
+                source,
+            })?;
+            self.kept = self.of.clone();
+        }
+        Ok(())
     }
 
     fn give(&mut self, identity: &Identity) -> Result<(), BitsError> {
@@ -126,14 +137,16 @@ mod tests {
     fn a_bit_stays_with_its_gpu_while_a_policy_may_hold_it() {
         let dir = tempfile::tempdir().unwrap();
         let none = BTreeSet::new();
-        let first = Bits::open(dir.path(), &[gpu(0), gpu(1)], &none).unwrap();
+        let mut first = Bits::open(dir.path(), &[gpu(0), gpu(1)], &none).unwrap();
         let (zero, one) = (first.of(&gpu(0)).unwrap(), first.of(&gpu(1)).unwrap());
         assert_ne!(zero, one);
+        first.keep().unwrap();
         // GPU 0 is gone, GPU 2 is new, and a job still holds GPU 0's bit.
         let held = BTreeSet::from([zero.number()]);
-        let second = Bits::open(dir.path(), &[gpu(1), gpu(2)], &held).unwrap();
+        let mut second = Bits::open(dir.path(), &[gpu(1), gpu(2)], &held).unwrap();
         assert_eq!(second.of(&gpu(1)), Some(one));
         assert!(![zero, one].contains(&second.of(&gpu(2)).unwrap()));
+        second.keep().unwrap();
         // The job ended: the bit is free.
         let third = Bits::open(dir.path(), &[gpu(1), gpu(2), gpu(3)], &none).unwrap();
         assert_eq!(third.of(&gpu(3)), Some(zero));

@@ -132,6 +132,22 @@ pub type Lost = BTreeMap<u32, BTreeSet<(u32, u32)>>;
 /// Opens the pinned fence, or loads it, and brings its device table up to date. From here on everything that is pinned by an
 /// earlier agent is in force with this one's table.
 pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError> {
+    open_as(config, machine, Opened::ByAgent)
+}
+
+/// As [`open`], for somebody who only looks: the table of a fence that is in use stays as it is, and no grant bit is written down.
+pub fn open_to_look(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError> {
+    open_as(config, machine, Opened::ToLook)
+}
+
+/// What for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    ByAgent,
+    ToLook,
+}
+
+fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFence, FenceError> {
     mount::mount(config)?;
     let pins = pins_of(config);
     let fence = match &config.fence_object {
@@ -139,14 +155,23 @@ pub fn open(config: &Config, machine: &Machine) -> Result<NodeFence, FenceError>
         None => Fence::open_or_load(&pins)?,
     };
     let held = held_bits(&fence, &config.cgroup)?;
-    let bits = Bits::open(&config.state_dir, &machine.identities, &held)?;
+    let mut bits = Bits::open(&config.state_dir, &machine.identities, &held)?;
+    if opened == Opened::ByAgent {
+        bits.keep()?;
+    }
     let (granted, inherited) = granted_before(&fence.devices()?, machine, &bits, &held);
     let mut memory = Memory::starting_from(&granted);
     let tree = Tree::new(&config.root);
     let mut devices = resolve(&tree, machine, &config.declare, config.fence_infiniband);
     memory.apply(&mut devices, &inherited);
-    let table = table::of(&devices, machine, &bits)?;
-    fence.set_devices(&table)?;
+    let in_force = fence.devices()?;
+    let table = if opened == Opened::ToLook && in_force != DeviceTable::default() {
+        in_force
+    } else {
+        let table = table::of(&devices, machine, &bits)?;
+        fence.set_devices(&table)?;
+        table
+    };
     let look = Look {
         devices,
         table,
