@@ -84,11 +84,12 @@ fn socket(address: &str) -> Result<&Path, CallError> {
 }
 
 fn lost(error: &io::Error) -> CallError {
-    let text = match error.kind() {
-        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-        _ => error.to_string(),
-    };
-    CallError::Lost(text)
+    let closed = error.kind() == io::ErrorKind::UnexpectedEof;
+    CallError::Lost(if closed {
+        "it closed the connection".to_owned()
+    } else {
+        error.to_string()
+    })
 }
 
 fn opened(reply: wire::CallReply) -> Result<Reply, CallError> {

@@ -20,15 +20,14 @@ const SPARE: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Room {
     wal: File,
-    content: RangeInclusive<u64>,
+    content: Option<RangeInclusive<u64>>,
 }
 
 impl Room {
     /// Of a log that exists.
     pub(super) fn open(wal: &Path) -> io::Result<Self> {
         let wal = File::options().write(true).open(wal)?;
-        let content = 1..=0;
-        Ok(Self { wal, content })
+        Ok(Self { wal, content: None })
     }
 
     /// Makes room if the log has used up what it had, or was cut. Where none can be made, commits only take longer, and it is tried
@@ -37,11 +36,11 @@ impl Room {
         let Ok(len) = self.wal.metadata().map(|found| found.len()) else {
             return;
         };
-        if self.content.contains(&len) {
+        if self.content.as_ref().is_some_and(|c| c.contains(&len)) {
             return;
         }
         let end = len + ROOM;
-        self.content = match self.fill(len, end) {
+        let content = match self.fill(len, end) {
             Ok(()) => end..=end,
             Err(cause) => {
                 tracing::debug!(%cause, "no room ahead of the log");
@@ -49,6 +48,7 @@ impl Room {
                 len..=end
             }
         };
+        self.content = Some(content);
     }
 
     fn fill(&self, from: u64, to: u64) -> io::Result<()> {
