@@ -38,9 +38,11 @@ static __attribute__((noinline)) int account(const struct device_ctx *ctx, spur_
 {
 	struct spur_fence_policy *policy = local_storage(&policies, 0);
 	struct spur_fence_counters *count = local_storage(&counters, 0);
+	struct spur_audit_use use = {.device = ctx->major << 20 | ctx->minor, .operation = SPUR_OP_DEVICE};
 
+	use.cgroup = policy->cgroup;
 	__sync_fetch_and_add(&count->denied, 1);
-	if (policy->flags & SPUR_POLICY_QUIET || !within_rate(policy))
+	if (policy->flags & SPUR_POLICY_QUIET || !within_rate(policy, &use))
 		__sync_fetch_and_add(&count->suppressed, 1);
 	else if (send_event(ctx, policy, verdict))
 		__sync_fetch_and_add(&count->emitted, 1);

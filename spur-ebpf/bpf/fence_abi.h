@@ -30,6 +30,8 @@ typedef unsigned long long spur_u64;
 #define SPUR_GUARDED_MAX 16384
 #define SPUR_FILES_MAX 65536
 #define SPUR_FILE_DMA_BUF (1ull << 32)
+/* Uses of devices whose rate of events is remembered. */
+#define SPUR_USES_MAX 4096
 #define SPUR_AUDIT_BYTES (256 * 1024)
 #define SPUR_COMM_LEN 16
 #define SPUR_OBJECT_LEN 24

@@ -123,12 +123,13 @@ static __attribute__((noinline)) int send_attempt(struct ward *ward, const struc
 SPUR_INLINE void report(struct ward *ward, const struct attempt *attempt)
 {
 	struct spur_fence_counters *count = map_lookup(&guard_counters, &ward->id);
+	struct spur_audit_use use = {.cgroup = ward->id, .device = attempt->device, .operation = attempt->operation};
 	int noted = attempt->flags & SPUR_EVENT_NOTED, quiet, sent;
 
 	if (!count)
 		return;
 	find_step(ward);
-	quiet = (ward->step ? ward->step : ward->job)->flags & SPUR_POLICY_QUIET || !within_rate(ward->job);
+	quiet = (ward->step ? ward->step : ward->job)->flags & SPUR_POLICY_QUIET || !within_rate(ward->job, &use);
 	sent = quiet ? 0 : send_attempt(ward, attempt);
 	if (noted) {
 		__sync_fetch_and_add(&count->noted, 1);

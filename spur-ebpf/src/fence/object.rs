@@ -33,6 +33,9 @@ const MAPS: [(&str, &str); 10] = [
     (META, META),
 ];
 
+/// The one map that each program has to itself: how often it told of what.
+const USES: &str = "uses";
+
 /// Tells builds of the program apart (FNV-1a, 64 bits).
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -111,6 +114,9 @@ pub(super) fn replace_program(pins: &Pins, maps: &Maps, bytes: &[u8]) -> Result<
     let mut object = open(bytes)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
+        if name == USES {
+            continue;
+        }
         let pinned = maps.by_name(&name).ok_or_else(|| missing(&name))?;
         map.reuse_fd(pinned.as_fd())
             .map_err(Error::libbpf("reuse map", name))?;

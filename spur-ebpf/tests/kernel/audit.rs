@@ -129,13 +129,33 @@ fn a_flood_is_counted_exactly_and_reported_within_bounds() {
         counts.denied
     );
     assert_eq!(counts.lost, 0);
-    // The rate limit of 64 at once and 10 a second; two CPUs may each take the same turn.
-    let allowed = 2.0 * (64.0 + 10.0 * (seconds + 1.0));
+    // A quarter of 64 at once and 10 a second is for one device; two CPUs may each take the same turn.
+    let allowed = 2.0 * (16.0 + 2.5 * (seconds + 1.0));
     assert!(
-        (64.0..=allowed).contains(&(counts.emitted as f64)),
+        (16.0..=allowed).contains(&(counts.emitted as f64)),
         "{counts:?} in {seconds} s"
     );
     assert_eq!(drain(&mut audit).len() as u64, counts.emitted);
+}
+
+#[test]
+fn a_flood_on_one_device_hides_no_other() {
+    let lab = Lab::new();
+    let (loud, quiet) = (lab.node(STAND_IN, 1), lab.node(STAND_IN, 2));
+    let fence = lab.fence();
+    let mut audit = fence.audit().unwrap();
+    let job = fence.attach(&lab.cgroup, "job_7").unwrap();
+    job.write_policy(&granting([0])).unwrap();
+    flood(&lab.cgroup, &loud, 10_000);
+    assert_refused(first_act(&lab.cgroup, || open(&quiet)));
+    let seen = drain(&mut audit);
+    let of = |minor| {
+        let device = number(STAND_IN, minor);
+        seen.iter().filter(|event| event.device == device).count()
+    };
+    assert!(of(1) < 60, "{} of the loud one", of(1));
+    assert_eq!(of(2), 1);
+    assert_eq!(job.counters().unwrap().denied, 20_001);
 }
 
 #[test]
