@@ -46,6 +46,18 @@ SPUR_INLINE void remember(const struct ward *ward, int in_job, struct file *file
 		map_delete(&guard_files, &key);
 }
 
+/*
+ * A job's device does not leave it: what was opened in a job is no use to a process outside of all, which would still have it when
+ * the job is over and the device another's. What was opened outside is left alone there.
+ */
+SPUR_INLINE int stays_in_job(struct file *file, spur_u64 what)
+{
+	spur_u64 key = (spur_u64)file;
+	struct spur_guard_file *row = map_lookup(&guard_files, &key);
+
+	return row && row->what == what ? -EPERM : 0;
+}
+
 SPUR_INLINE spur_u32 access_of(struct file *file)
 {
 	spur_u32 mode = file->f_mode;
@@ -67,8 +79,10 @@ SPUR_INLINE int use_device(struct file *file, struct inode *inode, spur_u32 oper
 	spur_u32 device = inode->i_rdev, verdict;
 	struct ward ward = {};
 
-	if (is_free(device) || !find_job(&ward))
+	if (is_free(device))
 		return 0;
+	if (!find_job(&ward))
+		return stays_in_job(file, device);
 	verdict = decide_both(&ward, device, access_of(file));
 	if (verdict >= SPUR_DENY_FIRST)
 		return refuse_device(&ward, operation, verdict, device, access_of(file));
@@ -104,7 +118,7 @@ SPUR_INLINE int receive_device(struct file *file, struct inode *inode)
 	if (is_free(device) || file->f_flags & O_PATH) /* the latter names a node; container runtimes pass such */
 		return 0;
 	if (!find_job(&ward))
-		return 0;
+		return stays_in_job(file, device);
 	verdict = decide_both(&ward, device, access_of(file));
 	if (verdict == SPUR_ALLOW_GRANTED && !is_own(&ward, file, device))
 		verdict = SPUR_DENY_FOREIGN;
@@ -118,7 +132,9 @@ SPUR_INLINE int take_dma_buf(struct file *file, spur_u32 operation)
 	struct attempt attempt = {.operation = operation, .verdict = SPUR_DENY_FOREIGN, .is_dma_buf = 1};
 	struct ward ward = {};
 
-	if (!find_job(&ward) || is_own(&ward, file, SPUR_FILE_DMA_BUF))
+	if (!find_job(&ward))
+		return stays_in_job(file, SPUR_FILE_DMA_BUF);
+	if (is_own(&ward, file, SPUR_FILE_DMA_BUF))
 		return 0;
 	return refuse(&ward, &attempt);
 }
@@ -154,15 +170,30 @@ SPUR_INLINE int open_sysfs(struct file *file, int any)
 
 #define DEPTH_MAX 32
 
-/* Below a group of its own a job may make and fill groups; no others. */
+/* `cgroup.procs` and `cgroup.threads`. */
+SPUR_INLINE int moves_processes(const char name[NAME_LEN])
+{
+	return name[0] == 'c' && name[1] == 'g' && name[2] == 'r' && name[3] == 'o' && name[4] == 'u' && name[5] == 'p' && name[6] == '.' &&
+	       ((name[7] == 'p' && name[8] == 'r' && name[9] == 'o') || (name[7] == 't' && name[8] == 'h' && name[9] == 'r'));
+}
+
+/*
+ * A job may make groups below its own and set their limits, and no others'. It moves no process: nobody here sees which one a
+ * number that is written means, and one of another job's would come under this job's name and reach.
+ */
 SPUR_INLINE int write_cgroup(struct file *file)
 {
+	const void *name = file->f_path.dentry->d_name.name;
 	struct dentry *folder = file->f_path.dentry->d_parent;
+	char start[NAME_LEN] = {};
 	struct ward ward = {};
 	spur_u64 own;
 
 	if (!find_job(&ward))
 		return 0;
+	probe_read_kernel_str(start, sizeof(start), name);
+	if (moves_processes(start))
+		return refuse_here(&ward, SPUR_OP_CGROUP, name);
 	find_step(&ward);
 	own = ward.step ? ward.step_id : ward.id;
 	for (int depth = 0; depth < DEPTH_MAX; depth++) {
@@ -170,7 +201,7 @@ SPUR_INLINE int write_cgroup(struct file *file)
 			return 0;
 		folder = folder->d_parent;
 	}
-	return refuse_here(&ward, SPUR_OP_CGROUP, file->f_path.dentry->d_name.name);
+	return refuse_here(&ward, SPUR_OP_CGROUP, name);
 }
 
 SPUR_INLINE int open_regular(struct file *file, unsigned long magic)

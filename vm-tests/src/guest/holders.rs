@@ -28,11 +28,15 @@ pub(super) fn by_identity(lab: &Lab) -> Outcome {
 pub(super) fn outside_holder(lab: &Lab) -> Outcome {
     let all = ["--gres=gpu:h200:2"];
     let holder = lab.hold(ALICE, &all, "keeper", &[NVIDIA[0]]);
-    // A process of the machine's own, which the guard has no say over, keeps what it takes.
+    // A process of the machine's own keeps what it takes; where the guard lets nothing leave the job, what it opened itself.
+    let what = if lab.guarded {
+        format!("hold outside {}", NVIDIA[0])
+    } else {
+        format!("keep {}", holder.name)
+    };
     let script = format!(
-        "{} keep {} > {}",
+        "{} {what} > {}",
         lab.daemons.probe(),
-        holder.name,
         lab.daemons.dir().join("kept").display()
     );
     let mut keeper = std::process::Command::new("sh")
@@ -42,9 +46,8 @@ pub(super) fn outside_holder(lab: &Lab) -> Outcome {
         .expect("sh starts");
     let kept = lab.daemons.dir().join("kept");
     wait::until_true("the descriptor is outside", SOON, || {
-        fs::read_to_string(&kept)
-            .unwrap_or_default()
-            .contains("GOT")
+        let said = fs::read_to_string(&kept).unwrap_or_default();
+        said.contains(if lab.guarded { "pid " } else { "GOT" })
     });
     lab.daemons
         .run(User::Root, &["scancel", &holder.job])

@@ -66,8 +66,10 @@ fn a_device_passed_over_a_socket_stays_with_its_job() {
         assert_eq!(pass(one, two, open, drm::version), libc::EPERM);
         // Nor one of a process in no job, whose descriptor may lie where one of the job's lay before.
         assert_eq!(pass(&outside(&yard), two, open, drm::version), libc::EPERM);
-        // Who is in no job is left alone.
-        assert_eq!(pass(two, &outside(&yard), open, drm::version), PASSED);
+        // It does not leave its job, for it would outlive it. What was opened outside is left alone there.
+        assert_eq!(pass(two, &outside(&yard), open, drm::version), libc::EPERM);
+        let outside = outside(&yard);
+        assert_eq!(pass(&outside, &outside, open, drm::version), PASSED);
         let foreign = (2, Operation::Receive, Reason::Foreign);
         let events = yard.assert_events(&[foreign, foreign]);
         assert!(
@@ -271,7 +273,8 @@ fn a_dma_buf_stays_with_its_job() {
     assert_eq!(pass(one, one, drm::new_dma_buf, map), PASSED);
     assert_eq!(pass(one, two, drm::new_dma_buf, map), libc::EPERM);
     assert_eq!(pass(&outside, two, drm::new_dma_buf, map), libc::EPERM);
-    assert_eq!(pass(one, &outside, drm::new_dma_buf, map), PASSED);
+    assert_eq!(pass(one, &outside, drm::new_dma_buf, map), libc::EPERM);
+    assert_eq!(pass(&outside, &outside, drm::new_dma_buf, map), PASSED);
     let foreign = (2, Operation::Receive, Reason::Foreign);
     let events = yard.assert_events(&[foreign, foreign]);
     assert!(events.iter().all(|event| event.object == "dma-buf"));

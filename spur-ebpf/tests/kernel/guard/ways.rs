@@ -289,7 +289,10 @@ fn a_root_job_stays_in_its_control_group() {
         (&sibling, libc::EPERM),
         (&above, libc::EPERM),
         (&job, libc::EPERM),
-        (&procs(&inner), 0),
+        (&procs(&inner), libc::EPERM),
+        (&c_path(&step.join("cgroup.threads")), libc::EPERM),
+        (&c_path(&inner.join("cgroup.max.depth")), 0),
+        (&c_path(&own.join("cgroup.max.depth")), libc::EPERM),
     ] {
         assert_eq!(
             first_act(&step, || open_for(path, libc::O_WRONLY)),
@@ -298,11 +301,14 @@ fn a_root_job_stays_in_its_control_group() {
         );
     }
     assert_eq!(
-        first_act(&own, || open_for(&job, libc::O_WRONLY)),
+        first_act(&own, || open_for(
+            &c_path(&own.join("cgroup.max.depth")),
+            libc::O_WRONLY
+        )),
         0,
         "a process of the job itself"
     );
-    yard.assert_events(&[(1, Operation::Cgroup, Reason::Forbidden); 3]);
+    yard.assert_events(&[(1, Operation::Cgroup, Reason::Forbidden); 6]);
     let folder = std::fs::File::open(yard.cgroup(1)).unwrap();
     let elsewhere = || clone_into(folder.as_raw_fd());
     assert_eq!(elsewhere(), 0);
