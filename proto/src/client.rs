@@ -12,8 +12,8 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 /// The longest reply that is read (256 MiB): a hundred thousand jobs listed at full length.
 pub const REPLY_MAX: usize = 256 << 20;
-/// The longest request that is sent (16 MiB); the controller has tighter bounds for each part.
-pub const REQUEST_MAX: usize = 16 << 20;
+/// The longest request that is sent (8 MiB); the controller has tighter bounds for each part.
+pub const REQUEST_MAX: usize = 8 << 20;
 
 /// Bytes in flight towards a client: a long list comes in few pieces.
 const WINDOW: u32 = 4 << 20;

@@ -39,10 +39,15 @@ fn length(prefix: [u8; PREFIX], max: usize) -> io::Result<usize> {
     checked(len, max)
 }
 
-fn open<M: Message + Default>(body: &[u8], len: usize) -> io::Result<M> {
+fn whole(body: Vec<u8>, len: usize) -> io::Result<Vec<u8>> {
     if body.len() < len {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    Ok(body)
+}
+
+/// The message of a body. Other bytes are `InvalidData`.
+pub fn decode<M: Message + Default>(body: &[u8]) -> io::Result<M> {
     M::decode(body).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
@@ -58,7 +63,7 @@ pub fn read<M: Message + Default>(from: &mut impl Read, max: usize) -> io::Resul
     let len = length(prefix, max)?;
     let mut body = Vec::with_capacity(len.min(RESERVE_MAX));
     from.take(len as u64).read_to_end(&mut body)?;
-    open(&body, len)
+    decode(&whole(body, len)?)
 }
 
 /// [`write`] on tokio. Not safe to cancel half way: the message may then be cut, and the connection has to be closed.
@@ -75,12 +80,22 @@ pub async fn read_async<M: Message + Default>(
     from: &mut (impl AsyncRead + Unpin),
     max: usize,
 ) -> io::Result<M> {
+    let len = read_length(from, max).await?;
+    decode(&read_body(from, len).await?)
+}
+
+/// The first part of [`read_async`]: how long the message is that follows.
+pub async fn read_length(from: &mut (impl AsyncRead + Unpin), max: usize) -> io::Result<usize> {
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix).await?;
-    let len = length(prefix, max)?;
+    length(prefix, max)
+}
+
+/// The second part: the bytes of the message.
+pub async fn read_body(from: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Vec<u8>> {
     let mut body = Vec::with_capacity(len.min(RESERVE_MAX));
     from.take(len as u64).read_to_end(&mut body).await?;
-    open(&body, len)
+    whole(body, len)
 }
 
 #[cfg(test)]

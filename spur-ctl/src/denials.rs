@@ -268,17 +268,30 @@ fn alarm(denial: &Denial) {
     );
 }
 
-/// A text as a line of output may hold it: short, and without control characters, which could forge another line.
+/// A text as a line of output may hold it: short, and without characters that could forge another line, another field, or another
+/// order of what is read.
 fn clean(text: &mut String) {
-    if text.len() <= TEXT_MAX && !text.contains(char::is_control) {
+    if text.len() <= TEXT_MAX && !text.contains(forges) {
         return;
     }
     let mut clean: String = text
         .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|c| match c {
+            '=' => '_',
+            c if c.is_whitespace() && !c.is_control() => '_',
+            c if forges(c) => '?',
+            c => c,
+        })
         .collect();
     clean.truncate(clean.floor_char_boundary(TEXT_MAX));
     *text = clean;
+}
+
+/// Controls, spaces of any kind, what has no width or turns the direction of writing, and the sign between a field and its value.
+fn forges(c: char) -> bool {
+    let unseen = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c == '=' || c.is_control() || c.is_whitespace() || unseen
 }
 
 #[cfg(test)]

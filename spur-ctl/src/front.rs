@@ -3,4 +3,5 @@
 pub mod accept;
 pub mod auth;
 pub mod calls;
+mod places;
 pub mod socket;

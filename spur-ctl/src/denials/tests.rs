@@ -139,7 +139,7 @@ fn texts_of_nodes_forge_no_line() {
     };
     denials.add(&node("n1"), vec![forged]);
     let shown = of(&denials, 1).swap_remove(0);
-    assert_eq!(shown.command, "x?Denied=never?[2J");
+    assert_eq!(shown.command, "x?Denied_never?[2J");
     assert!(shown.device.len() <= TEXT_MAX);
 }
 
@@ -304,4 +304,20 @@ fn without_a_disk_lines_are_in_memory() {
     let denials = Denials::open(Path::new("/nonexistent/denials.db"), |_| true).unwrap();
     denials.add(&node("n1"), vec![denial(1, 1)]);
     assert_eq!(all(&denials, 9).len(), 1);
+}
+
+#[test]
+fn a_command_cannot_forge_fields_lines_or_the_order_of_letters() {
+    for (given, shown) in [
+        ("train", "train"),
+        ("pt_main_thread", "pt_main_thread"),
+        ("Web Content", "Web_Content"),
+        ("a JobId=1 Op=x", "a_JobId_1_Op_x"),
+        ("a\nb\u{1b}[2J", "a?b?[2J"),
+        ("a\u{202e}b\u{200b}c\u{2028}d", "a?b?c_d"),
+    ] {
+        let mut text = given.to_owned();
+        clean(&mut text);
+        assert_eq!(text, shown);
+    }
 }

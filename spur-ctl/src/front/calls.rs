@@ -1,23 +1,52 @@
 //! Commands over a Unix socket: a question, its answer, the next question. A client that goes away gives up its wait.
+//!
+//! A connection may be idle for as long as it likes; a question that has begun has to come, and an answer has to be read, within a
+//! bound, and what is large takes a place (see [`super::places`]).
 
 use super::accept::{Connection, accept};
 use super::auth;
+use super::places::Places;
 use super::socket::Bound;
 use crate::service::Service;
 use spur_core::api;
 use spur_proto::{client, envelope, wire};
 use std::io;
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt, split};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, split};
 use tokio::net::unix::UCred;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
+
+/// A question longer than this takes a place.
+const LONG: usize = 64 << 10;
+/// Long questions at once, in all and of one user.
+const QUESTIONS: (usize, usize) = (8, 2);
+/// Lists at once, in all and for one user.
+const LISTS: (usize, usize) = (32, 8);
+/// How long a question may take to come once its length is there.
+const COMES_WITHIN: Duration = Duration::from_secs(10);
+/// How long an answer may take to be read.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+
+/// What every connection shares.
+struct Calls {
+    service: Arc<Service>,
+    questions: Places,
+    lists: Places,
+}
 
 /// Answers until told to leave; then ends what waits for questions and lets answers go out.
 pub async fn serve(bound: Bound, service: Arc<Service>, mut leave: watch::Receiver<bool>) {
     let mut connections = accept(bound);
     let mut open = JoinSet::new();
+    let calls = Arc::new(Calls {
+        service,
+        questions: Places::new(QUESTIONS.0, QUESTIONS.1),
+        lists: Places::new(LISTS.0, LISTS.1),
+    });
     loop {
         let next = tokio::select! {
             next = connections.next() => next,
@@ -27,9 +56,9 @@ pub async fn serve(bound: Bound, service: Arc<Service>, mut leave: watch::Receiv
         };
         match next {
             Some(Ok(connection)) => {
-                let (service, leave) = (Arc::clone(&service), leave.clone());
+                let (calls, leave) = (Arc::clone(&calls), leave.clone());
                 open.spawn(async move {
-                    if let Err(e) = answer(connection, &service, leave).await {
+                    if let Err(e) = answer(connection, &calls, leave).await {
                         tracing::debug!("a client's connection: {e}");
                     }
                 });
@@ -45,41 +74,82 @@ pub async fn serve(bound: Bound, service: Arc<Service>, mut leave: watch::Receiv
 /// One connection, question by question.
 async fn answer(
     connection: Connection,
-    service: &Service,
+    calls: &Calls,
     mut leave: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let peer = connection.peer()?;
     let (mut from, mut to) = split(connection);
     loop {
-        let question = tokio::select! {
-            question = envelope::read_async(&mut from, client::REQUEST_MAX) => question?,
+        let len = tokio::select! {
+            len = envelope::read_length(&mut from, client::REQUEST_MAX) => len?,
             _ = leave.wait_for(|leave| *leave) => return Ok(()),
         };
+        let long = if len > LONG {
+            Some(calls.questions.take(peer.uid()).await.ok_or_else(late)?)
+        } else {
+            None
+        };
+        let request = question(&mut from, len).await?;
+        let list = match &request {
+            Ok(request) if is_list(request) => {
+                Some(calls.lists.take(peer.uid()).await.ok_or_else(late)?)
+            }
+            Ok(_) | Err(_) => None,
+        };
         let reply = tokio::select! {
-            reply = decide(service, peer, question) => reply,
+            reply = decide(&calls.service, peer, request) => reply,
             // Nothing may come before the answer: either the client has gone, or it speaks another protocol.
             _ = from.read_u8() => return Ok(()),
         };
+        drop(long);
         let Some(reply) = reply else { return Ok(()) };
-        envelope::write_async(&mut to, &reply, client::REPLY_MAX).await?;
+        let written = envelope::write_async(&mut to, &reply, client::REPLY_MAX);
+        timeout(READ_WITHIN, written).await.map_err(|_| late())??;
+        drop(list);
     }
 }
 
+fn late() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+type Question = Result<api::Request, api::Refusal>;
+
+/// A question of this length. One that makes no sense is refused, for its sender to read.
+async fn question(from: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Question> {
+    let body = envelope::read_body(from, len);
+    let body = timeout(COMES_WITHIN, body).await.map_err(|_| late())??;
+    let decoded = || {
+        let message: wire::CallRequest = envelope::decode(&body)?;
+        Ok(api::Request::try_from(message).map_err(|bad| api::Refusal {
+            kind: api::RefusalKind::Invalid,
+            text: bad.to_string(),
+        }))
+    };
+    // What is long may have very many parts; others' calls go on meanwhile.
+    if len > LONG {
+        tokio::task::block_in_place(decoded)
+    } else {
+        decoded()
+    }
+}
+
+/// Whether the answer grows with the cluster.
+fn is_list(request: &api::Request) -> bool {
+    matches!(
+        request,
+        api::Request::Jobs { .. } | api::Request::Nodes | api::Request::Cancel { .. }
+    )
+}
+
 /// The answer; none if the writer has stopped, for then it is not known what came of the request.
-async fn decide(
-    service: &Service,
-    peer: UCred,
-    question: wire::CallRequest,
-) -> Option<wire::CallReply> {
-    let answer = match api::Request::try_from(question) {
+async fn decide(service: &Service, peer: UCred, question: Question) -> Option<wire::CallReply> {
+    let answer = match question {
         Ok(request) => {
             let caller = auth::caller(service, peer).await;
             service.call(caller, request).await.ok()?
         }
-        Err(bad) => Err(api::Refusal {
-            kind: api::RefusalKind::Invalid,
-            text: bad.to_string(),
-        }),
+        Err(refusal) => Err(refusal),
     };
     Some(wire::CallReply::from(&answer))
 }

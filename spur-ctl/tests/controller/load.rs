@@ -111,3 +111,28 @@ async fn a_reader_that_does_not_read_holds_up_nobody() {
     assert_eq!(client.job(job).await.state, JobState::Pending);
     drop(idle);
 }
+
+#[tokio::test]
+async fn questions_that_do_not_come_hold_up_nobody_and_are_cut_off() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let controller = Controller::start();
+    let path = unix_path(&controller.address()).unwrap().to_owned();
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+        // Four MiB are announced, and some of them come.
+        stream.write_all(&(4u32 << 20).to_be_bytes()).await.unwrap();
+        stream.write_all(&[0; 1000]).await.unwrap();
+        slow.push(stream);
+    }
+    let client = controller.client().await;
+    let job = client.submit(spec(JobKind::Batch, 1)).await.unwrap();
+    assert_eq!(client.job(job).await.state, JobState::Pending);
+    let mut ended = tokio::task::JoinSet::new();
+    for mut stream in slow {
+        ended.spawn(async move { stream.read(&mut [0]).await });
+    }
+    let cut = tokio::time::timeout(Duration::from_secs(60), ended.join_next()).await;
+    let cut = cut.expect("it is not waited for them for ever");
+    assert!(matches!(cut.unwrap().unwrap(), Ok(0) | Err(_)), "closed");
+}
