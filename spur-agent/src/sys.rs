@@ -6,7 +6,10 @@ pub mod clock;
 pub mod clone;
 pub mod exec;
 pub mod fd;
+pub mod kcmp;
 pub mod lock;
+#[cfg(test)]
+pub(crate) mod odd;
 pub mod process;
 pub mod ready;
 pub mod signal;

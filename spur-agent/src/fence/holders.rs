@@ -1,7 +1,13 @@
 //! Who has a device open, or mapped.
+//!
+//! A process has one memory, but its threads may have tables of descriptors of their own (`unshare(CLONE_FILES)`), and its first
+//! thread may have ended before the others, with nothing more to be seen below `/proc/PID`. So each thread is asked.
 
+use crate::sys::kcmp;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::path::Path;
 
 /// A process that holds a device.
@@ -36,30 +42,75 @@ pub fn find(
                 });
             }
         };
-        for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            // Sockets and pipes are passed over by the link's text.
-            if std::fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
-                note(&entry.path(), false);
+        let threads = threads(pid);
+        for thread in tables(&threads) {
+            for entry in entries(&format!("/proc/{pid}/task/{thread}/fd")) {
+                // Sockets and pipes are passed over by the link's text.
+                if std::fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
+                    note(&entry.path(), false);
+                }
             }
         }
-        for range in mapped_files(pid) {
-            note(Path::new(&format!("/proc/{pid}/map_files/{range}")), true);
+        // The memory of any thread that still has it is that of all.
+        let mapped = threads
+            .iter()
+            .map(|thread| (*thread, mapped_files(*thread)));
+        if let Some((thread, ranges)) = mapped.into_iter().find(|(_, files)| !files.is_empty()) {
+            for range in ranges {
+                note(
+                    Path::new(&format!("/proc/{thread}/map_files/{range}")),
+                    true,
+                );
+            }
         }
     }
     found
 }
 
-/// Every process of the machine.
-pub fn everybody() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+fn entries(folder: &str) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-/// One address range for each file that a process has mapped, as `map_files` names it.
+/// The threads of a process, which the kernel bounds (`threads-max`, `pids.max`), its first one included if that has ended.
+fn threads(pid: u32) -> Vec<u32> {
+    let names = entries(&format!("/proc/{pid}/task")).map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect()
+}
+
+/// One thread for each table of descriptors. Where the kernel cannot say which are the same, all.
+fn tables(threads: &[u32]) -> Vec<u32> {
+    let order = |one: u32, other: u32| {
+        let pair = (i32::try_from(one).ok()?, i32::try_from(other).ok()?);
+        kcmp::files(pair.0, pair.1).ok()
+    };
+    let mut distinct: Vec<u32> = Vec::new();
+    let mut unknown = Vec::new();
+    for thread in threads {
+        let mut known = true;
+        let place = distinct.binary_search_by(|other| {
+            order(*other, *thread).unwrap_or_else(|| {
+                known = false;
+                Ordering::Less
+            })
+        });
+        match place {
+            _ if !known => unknown.push(*thread),
+            Ok(_) => {}
+            Err(at) => distinct.insert(at, *thread),
+        }
+    }
+    distinct.extend(unknown);
+    distinct
+}
+
+/// Every process of the machine.
+pub fn everybody() -> impl Iterator<Item = u32> {
+    entries("/proc").filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// One address range for each file that a process or thread has mapped, as `map_files` names it.
 fn mapped_files(pid: u32) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut seen = BTreeSet::new();
@@ -80,36 +131,4 @@ fn device(path: &Path) -> Option<(u32, u32)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::process::{Command, Stdio};
-
-    #[test]
-    fn open_and_mapped_devices_are_found() {
-        let full = std::fs::File::open("/dev/full").unwrap();
-        let mut child = Command::new("sleep")
-            .arg("60")
-            .stdin(full)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let pid = child.id();
-        let is = |minor: u32| move |major, of| (major, of) == (1, minor);
-        let holder = |minor| Holder {
-            pid,
-            device: (1, minor),
-            mapped: false,
-        };
-        assert_eq!(find([pid], &is(7)), BTreeSet::from([holder(7)]));
-        assert_eq!(
-            find([pid], &is(3)),
-            BTreeSet::from([holder(3)]),
-            "its output"
-        );
-        assert_eq!(find([pid], &is(9)), BTreeSet::new());
-        assert!(!mapped_files(pid).is_empty(), "its program is mapped");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(find([pid], &is(7)).is_empty());
-    }
-}
+mod tests;
