@@ -155,7 +155,7 @@ pub struct Agent {
     audited: bool,
     /// The last loss and what came of it.
     last_loss: Option<String>,
-    /// Jobs that were ended because a GPU was taken from them, with the reason.
+    /// Jobs that were ended because a GPU or their fence was taken from them, with the reason.
     cut_off: BTreeMap<JobId, String>,
     /// GPUs that came after the start.
     appeared: Vec<String>,

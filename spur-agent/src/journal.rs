@@ -42,6 +42,8 @@ pub struct Job {
     pub steps: BTreeMap<StepKind, Step>,
     /// Tasks that were started here: each opened the canary once.
     pub canaries: u64,
+    /// Whether it was set up with a fence; `None` if that was not written down (by an older agent, or it is not set up yet).
+    pub fenced: Option<bool>,
 }
 
 /// A step as journalled.
@@ -66,9 +68,17 @@ enum Record {
         phase: Phase,
         #[serde(default)]
         canaries: u64,
+        #[serde(default)]
+        fenced: Option<bool>,
     },
     /// A job came to a phase.
-    JobPhase { job: JobId, phase: Phase },
+    JobPhase {
+        job: JobId,
+        phase: Phase,
+        /// With [`Phase::Ready`]: whether it has a fence.
+        #[serde(default)]
+        fenced: Option<bool>,
+    },
     /// A step's supervisor is to be started, or its state changed.
     Step {
         job: JobId,
@@ -145,12 +155,26 @@ impl Journal {
             order: Arc::clone(order),
             phase: Phase::Preparing,
             canaries: 0,
+            fenced: None,
         })
     }
 
     /// A job came to a phase.
     pub fn job_phase(&mut self, job: JobId, phase: Phase) -> Result<(), JournalError> {
-        self.write(&Record::JobPhase { job, phase })
+        self.write(&Record::JobPhase {
+            job,
+            phase,
+            fenced: None,
+        })
+    }
+
+    /// A job is set up, with a fence or without one.
+    pub fn job_ready(&mut self, job: JobId, fenced: bool) -> Result<(), JournalError> {
+        self.write(&Record::JobPhase {
+            job,
+            phase: Phase::Ready,
+            fenced: Some(fenced),
+        })
     }
 
     /// A step's supervisor is about to be started, or the step's state changed.
@@ -216,18 +240,21 @@ impl Journal {
                 order,
                 phase,
                 canaries,
+                fenced,
             } => {
                 let entry = Job {
                     order: Arc::clone(order),
                     phase: *phase,
                     steps: BTreeMap::new(),
                     canaries: *canaries,
+                    fenced: *fenced,
                 };
                 self.jobs.insert(order.job, entry);
             }
-            Record::JobPhase { job, phase } => {
+            Record::JobPhase { job, phase, fenced } => {
                 if let Some(entry) = self.jobs.get_mut(job) {
                     entry.phase = *phase;
+                    entry.fenced = fenced.or(entry.fenced);
                 }
             }
             Record::Step { job, step, state } => {
@@ -335,6 +362,7 @@ impl Journal {
                 order: Arc::clone(&entry.order),
                 phase: entry.phase,
                 canaries: entry.canaries.saturating_sub(listed),
+                fenced: entry.fenced,
             });
             let steps = entry.steps.iter();
             records.extend(steps.map(|(step, state)| Record::Step {

@@ -16,5 +16,6 @@ mod agent {
     pub mod orders;
     pub mod restarts;
     pub mod steps;
+    pub mod unfenced;
     pub mod watchdog;
 }

@@ -76,9 +76,9 @@ impl Agent {
         self.attend();
     }
 
-    /// What a fence that came up late needs: its refusals read, the jobs of an earlier agent taken over.
+    /// What a fence that came up late needs: its refusals read, and the jobs that are here without one.
     fn attend(&mut self) {
-        if self.node.fence().is_none() || self.audited {
+        if self.node.fence().is_none() {
             return;
         }
         self.read_refusals();
@@ -86,7 +86,7 @@ impl Agent {
             .journal
             .jobs()
             .iter()
-            .filter(|(job, _)| !self.fences.contains_key(job))
+            .filter(|(job, _)| !self.fences.contains_key(job) && !self.busy.contains(job))
             .map(|(job, entry)| (*job, entry.clone()))
             .collect();
         for (job, entry) in jobs {
@@ -239,7 +239,7 @@ impl Agent {
     }
 
     /// The fence of a job and of its narrowed steps. It held while no agent lived; if somebody took it away it is put up again, and
-    /// the job ended: what it opened meanwhile nobody knows.
+    /// the job ended: what it opened meanwhile nobody knows. A job that never had one gets one and goes on.
     pub(super) fn adopt_fences(
         &mut self,
         order: &Arc<JobOrder>,
@@ -248,10 +248,11 @@ impl Agent {
     ) {
         let job = order.job;
         let waived = self.node.config.require == Require::None;
+        let never_had_one = entry.fenced.map_or(waived, |fenced| !fenced);
         let (Some(fence), Some(here)) = (self.node.fence().cloned(), order.here()) else {
             return;
         };
-        if waived && self.condition.state == FenceState::Unfenced {
+        if never_had_one && self.condition.state == FenceState::Unfenced {
             return;
         }
         let mut intact = true;
@@ -281,13 +282,20 @@ impl Agent {
         if intact {
             return;
         }
-        if waived {
-            tracing::warn!(%job, "it ran without a fence, as require = \"none\" allows; now it has one");
+        if never_had_one {
+            let fenced = self.fences.contains_key(&job);
+            tracing::warn!(%job, fenced, "it was started without a fence, as require = \"none\" allowed, and goes on");
             return;
         }
         tracing::error!(%job, "its fence was taken away while no agent ran: the job is killed");
+        let mut said = format!("job {job} was killed: its fence was taken away while no agent ran");
         if let Err(error) = cgroup.kill() {
             tracing::error!(%job, %error, "and cannot be");
+            said = format!(
+                "job {job} lost its fence while no agent ran, and cannot be killed: {error}"
+            );
         }
+        self.cut_off.insert(job, said);
+        self.send_condition();
     }
 }

@@ -67,8 +67,9 @@ impl Agent {
         self.busy.remove(&job);
         match outcome {
             Ok(fence) => {
+                let fenced = fence.is_some();
                 self.fences.extend(fence.map(|fence| (job, fence)));
-                self.note_phase(job, Phase::Ready);
+                self.journalled(|journal| journal.job_ready(job, fenced));
             }
             Err(Failure { why, node_fault }) => {
                 tracing::error!(%job, why, "the job cannot be started here");

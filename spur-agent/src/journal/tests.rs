@@ -180,3 +180,23 @@ fn a_report_of_an_older_placement_does_not_touch_a_newer_one() {
             .contains_key(&JobId(1))
     );
 }
+
+#[test]
+fn whether_a_job_was_fenced_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path(), "boot-a").unwrap();
+    for job in 1..=3 {
+        journal.begin_job(&order(job, 5)).unwrap();
+    }
+    journal.job_ready(JobId(1), true).unwrap();
+    journal.job_ready(JobId(2), false).unwrap();
+    journal.job_phase(JobId(3), Phase::Ready).unwrap();
+    for job in 1..=2 {
+        journal.job_phase(JobId(job), Phase::Ending).unwrap();
+    }
+    for _ in 0..2 {
+        let after = Journal::open(dir.path(), "boot-a").unwrap();
+        let said: Vec<_> = after.jobs().values().map(|job| job.fenced).collect();
+        assert_eq!(said, [Some(true), Some(false), None]);
+    }
+}

@@ -91,7 +91,8 @@ impl Node {
         node
     }
 
-    fn configure(&self, more: &str) {
+    /// Writes the configuration anew, for the next agent.
+    pub fn configure(&self, more: &str) {
         let at = self.dir.path().display();
         // Device numbers of its own, so that tests can run beside each other.
         let minor = (std::process::id() % 60_000) * 16;
