@@ -4,9 +4,11 @@ mod daemon;
 mod doctor;
 mod leftovers;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 use spur_agent::config::{Config, DEFAULT_PATH};
 use spur_agent::{discover, fence, hollow};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,7 +49,10 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(usage) => return explain(&usage),
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
@@ -65,6 +70,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// Help, the version, or what is wrong with the arguments.
+fn explain(usage: &clap::Error) -> ExitCode {
+    let written = usage.print().and_then(|()| std::io::stdout().flush());
+    match (written, u8::try_from(usage.exit_code())) {
+        (Ok(()), Ok(code)) => ExitCode::from(code),
+        (Ok(()), Err(_)) => ExitCode::FAILURE,
+        (Err(error), _) => {
+            eprintln!("spurd: error: writing to standard output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = || Config::load(&args.config);
     match &args.command {
@@ -72,8 +90,9 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Command::Doctor) => return doctor::run(&config()?),
         Some(Command::Hollow(hollow)) => hollow::run(&args.config, hollow)?,
         Some(Command::Leftovers) => {
+            let mut out = std::io::stdout().lock();
             for line in leftovers::clean(&config()?)? {
-                println!("{line}");
+                writeln!(out, "{line}").context("writing what was done to standard output")?;
             }
         }
     }
