@@ -7,6 +7,7 @@ use crate::config::Require;
 use crate::fence::node::{Lost, NodeFence, chain};
 use crate::journal;
 use crate::node::Condition;
+use crate::sys::clock::local_now;
 use crate::watchdog::Repaired;
 use spur_core::agent::order::{FromAgent, JobOrder};
 use spur_core::id::JobId;
@@ -152,10 +153,17 @@ impl Agent {
             complete,
         } = repaired;
         self.repairing = false;
-        let mut said = format!("{lost}, and put back");
-        for (job, why) in &killed {
+        let at = local_now();
+        let mut said = format!("{at}: {lost}, and put back");
+        for (job, why) in killed {
             tracing::error!(%job, why, "the job is killed");
-            said.push_str(&format!("; job {job} was killed: {why}"));
+            let told = format!("job {job} was killed: {why}");
+            if complete {
+                said.push_str("; ");
+                said.push_str(&told);
+            } else {
+                self.cut_off.insert(job, format!("{at}: {told}"));
+            }
         }
         if complete {
             tracing::warn!(said, "the fence is back and proven");
@@ -224,13 +232,14 @@ impl Agent {
     }
 
     pub(super) fn was_cut_off(&mut self, job: JobId, outcome: Result<Option<String>, String>) {
+        let at = local_now();
         let said = match outcome {
             Ok(None) => return,
             Ok(Some(why)) => {
-                format!("job {job} was killed, since a GPU was taken from it and {why}")
+                format!("{at}: job {job} was killed, since a GPU was taken from it and {why}")
             }
             Err(why) => {
-                format!("job {job} lost a GPU, and what it has of it cannot be ended: {why}")
+                format!("{at}: job {job} lost a GPU, and what it has of it cannot be ended: {why}")
             }
         };
         tracing::error!("{said}");
@@ -288,11 +297,13 @@ impl Agent {
             return;
         }
         tracing::error!(%job, "its fence was taken away while no agent ran: the job is killed");
-        let mut said = format!("job {job} was killed: its fence was taken away while no agent ran");
+        let at = local_now();
+        let mut said =
+            format!("{at}: job {job} was killed: its fence was taken away while no agent ran");
         if let Err(error) = cgroup.kill() {
             tracing::error!(%job, %error, "and cannot be");
             said = format!(
-                "job {job} lost its fence while no agent ran, and cannot be killed: {error}"
+                "{at}: job {job} lost its fence while no agent ran, and cannot be killed: {error}"
             );
         }
         self.cut_off.insert(job, said);

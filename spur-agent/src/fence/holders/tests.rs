@@ -112,7 +112,7 @@ fn what_is_left_of_a_process_whose_first_thread_ended_is_a_holder() {
 #[test]
 fn a_shared_table_is_looked_at_once() {
     let own = std::process::id();
-    let (stop, stopped) = mpsc::channel::<()>();
+    let (stop, stopped) = mpsc::sync_channel::<()>(1);
     let shared = std::thread::spawn(move || stopped.recv().is_err());
     let threads = threads(own);
     assert!(threads.len() >= 2, "{threads:?}");
