@@ -6,6 +6,9 @@ pub mod kernel;
 pub mod modules;
 pub mod qemu;
 
+/// What the first process says first.
+pub const UP: &str = "spur-vm: the guest is up";
+
 /// The guest's console line that ends a run: this, then `ok` or `FAILED`, then numbers.
 pub const VERDICT: &str = "spur-vm verdict:";
 

@@ -7,7 +7,7 @@ use rustix::system::{RebootCommand, init_module, reboot};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use vm_tests::vm::{COMMAND_FILE, MODULE_DIR, VERDICT};
+use vm_tests::vm::{COMMAND_FILE, MODULE_DIR, UP, VERDICT};
 
 /// File system type, where, options.
 const MOUNTS: &[(&str, &str, &str)] = &[
@@ -34,6 +34,7 @@ fn main() {
 }
 
 fn run() -> Result<bool> {
+    println!("{UP}");
     for (kind, target, options) in MOUNTS {
         fs::create_dir_all(target).with_context(|| format!("making {target}"))?;
         let options = std::ffi::CString::new(*options)?;

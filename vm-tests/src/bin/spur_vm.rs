@@ -81,6 +81,7 @@ fn run(args: &Args) -> Result<()> {
     let seconds = started.elapsed().as_secs();
     match ending? {
         Ending::Ok => println!("spur-vm: ended well after {seconds} s"),
+        Ending::NotUp => bail!("the kernel did not come up under emulation, three times"),
         Ending::Failed => bail!("the guest reported a failure"),
         Ending::NoVerdict => bail!("the machine stopped without a verdict after {seconds} s"),
         Ending::OutOfTime => bail!("stopped after {seconds} s without a verdict"),
