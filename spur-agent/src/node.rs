@@ -12,7 +12,7 @@ use spur_core::time::Millis;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// This node.
 #[derive(Debug)]
@@ -217,6 +217,11 @@ pub fn make_state_dir(config: &Config) -> Result<(), NodeError> {
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711)).map_err(failed)
 }
 
+/// How long a lock may be held by an agent that was killed: the last of its threads may be writing to the disk.
+const LOCK_WITHIN: Duration = Duration::from_secs(3);
+/// Between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// Makes the state folder and takes the lock that keeps a second agent out. Keep the file: the lock goes with it.
 pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
     let dir = &config.state_dir;
@@ -236,8 +241,12 @@ pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
     // A reader's lock would keep the agent from starting: nobody may have one, also on a file of an older agent.
     lock.set_permissions(std::fs::Permissions::from_mode(0o600))
         .map_err(failed)?;
-    if !crate::sys::lock::try_lock(&lock).map_err(failed)? {
-        return Err(NodeError::Taken { dir: dir.clone() });
+    let end = Instant::now() + LOCK_WITHIN;
+    while !crate::sys::lock::try_lock(&lock).map_err(failed)? {
+        if Instant::now() > end {
+            return Err(NodeError::Taken { dir: dir.clone() });
+        }
+        std::thread::sleep(LOCK_PAUSE);
     }
     Ok(lock)
 }

@@ -17,7 +17,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tonic::transport::Server;
@@ -30,6 +30,11 @@ const FAREWELL: Duration = Duration::from_millis(300);
 const STREAMS_MAX: u32 = 1024;
 /// Bytes in flight on one connection: a long list goes out in few pieces.
 const WINDOW: u32 = 4 << 20;
+
+/// How long a lock may be held by a controller that was killed: the last of its threads may be writing to the disk.
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
+/// Between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The controller of a spur cluster.
 #[derive(Debug, Parser)]
@@ -118,10 +123,16 @@ fn lock(dir: &Path) -> Result<File, DaemonError> {
         .map_err(unusable)?;
     lock.set_permissions(Permissions::from_mode(0o600))
         .map_err(unusable)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(DaemonError::Locked(dir.to_owned())),
-        Err(TryLockError::Error(cause)) => Err(unusable(cause)),
+    let end = Instant::now() + LOCK_WITHIN;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => return Err(DaemonError::Locked(dir.to_owned())),
+            Err(TryLockError::Error(cause)) => return Err(unusable(cause)),
+        }
     }
 }
 

@@ -3,7 +3,13 @@
 use rustix::fs::Mode;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::net::UnixListener;
+
+/// How often it is looked whether anybody listens: a process that was just killed closes its files one by one.
+const TRIES: u32 = 20;
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a socket cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -82,13 +88,16 @@ async fn clear(path: &Path) -> Result<(), SocketError> {
     if !found.file_type().is_socket() {
         return Err(SocketError::NotASocket(path.to_owned()));
     }
-    match tokio::net::UnixStream::connect(path).await {
-        Ok(_) => Err(SocketError::InUse(path.to_owned())),
-        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|cause| system("remove", cause))
+    for _ in 0..TRIES {
+        match tokio::net::UnixStream::connect(path).await {
+            Ok(_) => tokio::time::sleep(PAUSE).await,
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+                return std::fs::remove_file(path).map_err(|cause| system("remove", cause));
+            }
+            Err(e) => return Err(system("try", e)),
         }
-        Err(e) => Err(system("try", e)),
     }
+    Err(SocketError::InUse(path.to_owned()))
 }
 
 #[cfg(test)]

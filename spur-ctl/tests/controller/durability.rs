@@ -249,6 +249,26 @@ async fn a_full_disk_refuses_clearly_loses_nothing_and_is_left_behind() {
 }
 
 #[tokio::test]
+async fn a_controller_waits_for_the_last_of_a_killed_one() {
+    let mut controller = Controller::start();
+    controller.kill();
+    // As a thread of it that the kernel has not ended yet, since it writes to the disk.
+    let lock = std::fs::File::open(controller.dir.join("state/lock")).unwrap();
+    lock.lock().unwrap();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(lock);
+    });
+    controller.run();
+    late.join().unwrap();
+    let client = controller.client().await;
+    assert!(matches!(
+        client.ask(&Request::Ping).await,
+        Ok(Reply::Pong { .. })
+    ));
+}
+
+#[tokio::test]
 async fn a_second_controller_on_the_same_state_does_not_start() {
     let controller = Controller::start();
     let second = controller.command().status().unwrap();
