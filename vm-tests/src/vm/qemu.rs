@@ -40,13 +40,12 @@ pub enum Ending {
 pub fn boot(kernel: &Kernel, image: &Path, append: &str, limit: Duration) -> Result<Ending> {
     let mut boots = 1;
     loop {
-        match boot_once(kernel, image, append, limit)? {
-            Ending::NotUp if boots < BOOTS => {
-                boots += 1;
-                println!("spur-vm: the kernel did not come up: boot {boots} of {BOOTS}");
-            }
-            ending => return Ok(ending),
+        let ending = boot_once(kernel, image, append, limit)?;
+        if ending != Ending::NotUp || boots == BOOTS {
+            return Ok(ending);
         }
+        boots += 1;
+        println!("spur-vm: the kernel did not come up: boot {boots} of {BOOTS}");
     }
 }
 
