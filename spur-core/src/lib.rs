@@ -21,4 +21,5 @@ pub mod plan;
 pub mod resources;
 pub mod slurm;
 pub mod time;
+pub mod usage;
 pub mod view;

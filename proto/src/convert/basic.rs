@@ -75,6 +75,16 @@ impl Wire for u8 {
     }
 }
 
+impl Wire for u16 {
+    type Pb = u32;
+    fn to_pb(&self) -> u32 {
+        u32::from(*self)
+    }
+    fn from_pb(pb: u32) -> Result<Self, BadMessage> {
+        Self::try_from(pb).map_err(|_| BadMessage::new(format!("{pb} is above 65535")))
+    }
+}
+
 impl Wire for NodeName {
     type Pb = String;
     fn to_pb(&self) -> String {

@@ -5,6 +5,7 @@ use prost::Message;
 use serde::Deserialize;
 use spur_core::agent::order::{FromAgent, ToAgent};
 use spur_core::api::{Refusal, Reply, Request};
+use spur_core::usage::words::{FromMeter, ToMeter};
 use spur_proto::{BadMessage, wire};
 use std::fmt::Debug;
 
@@ -38,6 +39,8 @@ fn every_variant_survives() {
     all_survive::<Result<Reply, Refusal>, wire::CallReply>();
     all_survive::<FromAgent, wire::AgentMessage>();
     all_survive::<ToAgent, wire::ControllerMessage>();
+    all_survive::<FromMeter, wire::MeterMessage>();
+    all_survive::<ToMeter, wire::MeterAnswer>();
 }
 
 proptest::proptest! {
