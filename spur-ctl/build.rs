@@ -7,7 +7,12 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CC");
     let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let Ok(out) = Command::new(&cc).arg("-print-file-name=libgcc_eh.a").output() else { return };
+    let Ok(out) = Command::new(&cc)
+        .arg("-print-file-name=libgcc_eh.a")
+        .output()
+    else {
+        return;
+    };
     let path = std::path::PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());
     // A compiler that has none answers with the bare name; the shared one does then, as everywhere.
     if let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) {

@@ -159,6 +159,9 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     } = parts;
     let shutdown = Arc::new(Notify::new());
     let users = Users::new(config.operators.clone());
+    for name in users.unknown_operators().await {
+        tracing::warn!(%name, "an operator in the configuration is no user of this machine");
+    }
     let links = Links::new(
         inbox.clone(),
         Arc::clone(&denials),

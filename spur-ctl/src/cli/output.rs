@@ -45,6 +45,24 @@ pub fn is_over() -> bool {
     UNREAD.load(Ordering::Relaxed) || INCOMPLETE.load(Ordering::Relaxed)
 }
 
+/// Ends when nobody reads standard output any more; never, if it is a file or a terminal.
+pub async fn unread() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // A thread of its own, which ends with the process: poll without events waits for an error only.
+    let watch = move || {
+        let out = std::io::stdout();
+        let mut fds = [PollFd::new(&out, PollFlags::empty())];
+        while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+        UNREAD.store(true, Ordering::Relaxed);
+        tell.send(()).ok();
+    };
+    let started = std::thread::Builder::new().spawn(watch);
+    if started.is_err() || told.await.is_err() {
+        std::future::pending().await
+    }
+}
+
 /// The exit code of a command that would end with `code`: never 0 when its output is incomplete.
 pub fn code(code: u8) -> u8 {
     if code == 0 && INCOMPLETE.load(Ordering::Relaxed) {

@@ -49,6 +49,16 @@ impl Users {
         }
     }
 
+    /// Operators whom this machine does not know: perhaps misspelt, perhaps the directory does not answer.
+    pub async fn unknown_operators(&self) -> Vec<String> {
+        let names = self.operators.clone();
+        let unknown = move || {
+            let found = |name: &String| uzers::get_user_by_name(name).is_some();
+            names.into_iter().filter(|name| !found(name)).collect()
+        };
+        blocking(move || Some(unknown())).await.unwrap_or_default()
+    }
+
     async fn is_operator(&self, uid: Uid) -> bool {
         !self.operators.is_empty() && self.operators.contains(&self.find(uid).await.user)
     }

@@ -37,6 +37,33 @@ fn a_refusal_is_shown_to_its_owner_and_to_operators_only() {
     cluster.down();
 }
 
+#[test]
+fn whoever_follows_refusals_is_let_go_when_the_job_or_the_reader_is_gone() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 2);
+    let device = cluster.devices("n1").swap_remove(1);
+    let job = cluster.sbatch(
+        NOBODY,
+        &[],
+        &format!("{} flood {device} 2", cluster.probe()),
+    );
+    cluster.await_state(&job, &["COMPLETED"]);
+    wait::until_true("the refusals are shown", SOON, || {
+        let lines = cluster.run(NOBODY, &["spur", "fence", "log", &job]).out;
+        lines.lines().count() == 2
+    });
+    let followed = cluster
+        .run(NOBODY, &["spur", "fence", "log", "-f", &job])
+        .good();
+    assert_eq!(followed.lines().count(), 2, "{followed}");
+    let head = "spur fence log -f | head -n 1";
+    let first = cluster.run(NOBODY, &["sh", "-c", head]).good();
+    assert_eq!(first.lines().count(), 1, "{first}");
+    cluster.down();
+}
+
 /// Refused opens of one job.
 const FLOOD: u64 = 1_000_000;
 

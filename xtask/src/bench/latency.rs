@@ -1,7 +1,7 @@
 //! What a person waits for, on an idle cluster of one node.
 
 use super::Report;
-use super::sample::time;
+use super::sample::{time, time_in_turns};
 use crate::dev::DevCluster;
 use anyhow::Result;
 use std::path::Path;
@@ -22,11 +22,6 @@ pub(super) fn measure(bins: &Path, report: &mut Report) -> Result<()> {
         "--nodes", "1", "--gpus", "8", "--cpus", "64", "--memory", "256G",
     ];
     let cluster = DevCluster::up(bins, &args)?;
-    let nothing = time(Command::new("true").stdin(Stdio::null()), ROUNDS)?;
-    report.line(&format!(
-        "  a process that does nothing: {}",
-        nothing.text()
-    ));
     let mut timed = |what: &str, args: &[&str]| -> Result<f64> {
         let sample = time(&mut cluster.direct(args)?, ROUNDS)?;
         report.line(&format!("  {what}: {}", sample.text()));
@@ -48,7 +43,18 @@ pub(super) fn measure(bins: &Path, report: &mut Report) -> Result<()> {
     timed("squeue, nothing queued", &["squeue"])?;
     timed("sinfo", &["sinfo"])?;
     let submit = ["sbatch", "--hold", "-o", "/dev/null", "--wrap", "true"];
-    let sbatch = timed("sbatch, acknowledged and durable", &submit)?;
+    let mut nothing = Command::new("true");
+    nothing.stdin(Stdio::null());
+    let mut sbatch = cluster.direct(&submit)?;
+    let (nothing, sbatch) = time_in_turns((&mut nothing, &mut sbatch), ROUNDS)?;
+    report.line(&format!(
+        "  in turns: a process that does nothing: {}",
+        nothing.text()
+    ));
+    report.line(&format!(
+        "  in turns: sbatch, acknowledged and durable: {}",
+        sbatch.text()
+    ));
     let (start, question) = (version, (ping - version).max(0.0));
     report.line(&format!(
         "  srun splits: {start:.2} ms its process, {question:.2} ms one question, {:.2} ms plan, log, launch and exit",
@@ -57,7 +63,7 @@ pub(super) fn measure(bins: &Path, report: &mut Report) -> Result<()> {
     report.promise("srun -n1 true", srun, SRUN_MS_MAX, "ms");
     report.promise(
         "sbatch",
-        sbatch / nothing.median(),
+        sbatch.median() / nothing.median(),
         SBATCH_PROCESSES_MAX,
         "processes",
     );

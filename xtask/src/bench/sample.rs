@@ -43,21 +43,44 @@ impl Sample {
 pub(super) fn time(command: &mut Command, count: u32) -> Result<Sample> {
     let mut ms = Vec::new();
     for round in 0..count + 2 {
-        let started = Instant::now();
-        let status = command
-            .status()
-            .with_context(|| format!("starting {:?}", command.get_program()))?;
-        let elapsed = started.elapsed().as_secs_f64() * 1e3;
-        ensure!(
-            status.success(),
-            "{:?} ended with {status}",
-            command.get_program()
-        );
+        let elapsed = once(command)?;
         if round >= 2 {
             ms.push(elapsed);
         }
     }
     Sample::of(ms).context("nothing was measured")
+}
+
+/// Times two programs in turns, so that a machine that is slower for a while is so for both.
+pub(super) fn time_in_turns(
+    (one, other): (&mut Command, &mut Command),
+    count: u32,
+) -> Result<(Sample, Sample)> {
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    for round in 0..count + 2 {
+        let elapsed = (once(one)?, once(other)?);
+        if round >= 2 {
+            ones.push(elapsed.0);
+            others.push(elapsed.1);
+        }
+    }
+    Sample::of(ones)
+        .zip(Sample::of(others))
+        .context("nothing was measured")
+}
+
+fn once(command: &mut Command) -> Result<f64> {
+    let started = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("starting {:?}", command.get_program()))?;
+    let elapsed = started.elapsed().as_secs_f64() * 1e3;
+    ensure!(
+        status.success(),
+        "{:?} ended with {status}",
+        command.get_program()
+    );
+    Ok(elapsed)
 }
 
 #[cfg(test)]

@@ -116,9 +116,14 @@ fn unfenced(facts: &Facts) -> Vec<Advice> {
             Level::Fix,
             0,
             format!(
-                "{} has no fence that works at this moment: what is missing below was perhaps not refused, and new jobs do not start there. \
+                "{} has no fence that works at this moment: what is missing below was perhaps not refused, and {}. \
                  An operator finds out more with `spurd doctor` on the node.",
-                place.node
+                place.node,
+                if place.suffices {
+                    "jobs start there all the same, since its configuration requires none"
+                } else {
+                    "new jobs do not start there"
+                }
             ),
         )
     };

@@ -3,7 +3,7 @@
 use spur_core::api::{JobView, NodeRows, NodeView};
 use spur_core::denial::{Denial, DenialRow, DeviceOp};
 use spur_core::id::NodeName;
-use spur_core::node::FenceState;
+use spur_core::node::{FenceState, Node};
 use spur_core::resources::{Gpu, IdSet};
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) node: NodeName,
     /// The fence's state and what is to be said of it; `None` if the node is not known any more.
     pub(crate) fence: Option<(FenceState, String)>,
+    /// Whether that is what the node requires, so that jobs start there.
+    pub(crate) suffices: bool,
     pub(crate) simulated: bool,
     /// All GPUs of the node.
     pub(crate) gpus: Vec<Gpu>,
@@ -45,6 +47,7 @@ impl Facts {
             Place {
                 node: held.name.clone(),
                 fence: node.map(|node| (node.fence, node.fence_note.clone())),
+                suffices: node.is_some_and(Node::has_required_fence),
                 simulated: node.is_some_and(|node| node.inventory.simulated),
                 gpus: node
                     .map(|node| node.inventory.gpus.clone())

@@ -228,11 +228,37 @@ fn node(list: &str, rest: &Pairs) -> Result<u8, Failure> {
             1,
         ));
     }
-    changed(&Request::UpdateNode {
-        nodes: nodes?,
+    let nodes = nodes?;
+    let code = changed(&Request::UpdateNode {
+        nodes: nodes.clone(),
         admin,
         reason,
-    })
+    })?;
+    if admin == Some(AdminState::Up) {
+        still_drained(&nodes);
+    }
+    Ok(code)
+}
+
+/// Resuming a node does not give it the fence that it lacks: says so, instead of leaving it to be found out.
+fn still_drained(resumed: &[NodeName]) {
+    let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
+        return;
+    };
+    let lacking = nodes.iter().map(|view| &view.node).filter(|node| {
+        resumed.contains(&node.name) && node.connected && !node.has_required_fence()
+    });
+    let lines: Vec<String> = lacking
+        .map(|node| {
+            format!(
+                "scontrol: warning: {} takes no jobs yet: {}",
+                node.name, node.fence_note
+            )
+        })
+        .collect();
+    if !lines.is_empty() {
+        output::complain(&lines);
+    }
 }
 
 fn node_state(text: &str) -> Result<AdminState, Failure> {
