@@ -6,6 +6,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=probe");
+    println!("cargo::rerun-if-changed=module/spur_testgpu.h");
     println!("cargo::rerun-if-changed=../spur-ebpf/bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -77,7 +77,7 @@ int hold(const char *name, char **paths)
 	}
 }
 
-int take(const char *name, int keep)
+static int connect_to(const char *name)
 {
 	struct sockaddr_un address;
 	socklen_t length;
@@ -85,30 +85,62 @@ int take(const char *name, int keep)
 
 	if (peer < 0 || connect(peer, (struct sockaddr *)&address, length) < 0) {
 		tell(name, "connect", "CONNECTED", -1);
+		return -1;
+	}
+	return peer;
+}
+
+// Receives one name of at most 4095 bytes; its descriptor, or -1 if none came with it. Returns 0 when no more will come.
+static int receive_one(int peer, char *text, int *fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec into = {.iov_base = text, .iov_len = 4095};
+	struct msghdr message = {
+		.msg_iov = &into, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t size = recvmsg(peer, &message, MSG_CMSG_CLOEXEC);
+
+	*fd = -1;
+	if (size <= 0)
+		return 0;
+	text[size] = 0;
+	struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+	if (!part || part->cmsg_type != SCM_RIGHTS || part->cmsg_len < CMSG_LEN(sizeof(int))) {
+		printf("%s rights %s\n", text, message.msg_flags & MSG_CTRUNC ? "WITHHELD" : "NOTHING");
+		fflush(stdout);
 		return 1;
 	}
-	for (;;) {
-		char text[4096], control[CMSG_SPACE(sizeof(int))] = {0};
-		struct iovec into = {.iov_base = text, .iov_len = sizeof(text) - 1};
-		struct msghdr message = {
-			.msg_iov = &into, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-		ssize_t size = recvmsg(peer, &message, MSG_CMSG_CLOEXEC);
-		while (size <= 0 && keep)
-			pause();
-		if (size <= 0)
-			return 0;
-		text[size] = 0;
-		struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-		if (!part || part->cmsg_type != SCM_RIGHTS || part->cmsg_len < CMSG_LEN(sizeof(int))) {
-			printf("%s rights %s\n", text, message.msg_flags & MSG_CTRUNC ? "WITHHELD" : "NOTHING");
-			fflush(stdout);
+	memcpy(fd, CMSG_DATA(part), sizeof(int));
+	return 1;
+}
+
+int take(const char *name, int keep)
+{
+	int fd, peer = connect_to(name);
+	char text[4096];
+
+	if (peer < 0)
+		return 1;
+	while (receive_one(peer, text, &fd)) {
+		if (fd < 0)
 			continue;
-		}
-		int fd;
-		memcpy(&fd, CMSG_DATA(part), sizeof(int));
 		tell(text, "rights", "GOT", fd);
 		use(fd, text);
 	}
+	while (keep)
+		pause();
+	return 0;
+}
+
+int take_one(const char *name)
+{
+	int fd = -1, peer = connect_to(name);
+	char text[4096];
+
+	if (peer >= 0) {
+		receive_one(peer, text, &fd);
+		close(peer);
+	}
+	return fd;
 }
 
 int steal(pid_t pid, int fd, const char *name)

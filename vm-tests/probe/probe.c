@@ -30,13 +30,48 @@
 //   probe forks N             try to have N children at once; prints how many there were
 //   probe cuse NAME MAJ MIN   serve a character device /dev/NAME that opens and answers (CUSE)
 //   probe bench PATH N        nanoseconds of an open, an ioctl and a mapping
+//   probe gpu PATH STEP...    work for a test GPU (vm-tests/module); PATH may be from:NAME: take the descriptor of a holder. Steps:
+//     submit:TAG:RING:US:N    queue N jobs of US microseconds each
+//     wait                    until all that was queued is done
+//     memory:TOTAL:RESIDENT   say that we use so many bytes
+//     fdinfo                  print what the kernel says of the client
+//     group:DIR               go into this control group
+//     child                   the rest is done by a child
+//     say:WORD                print it
+//     until:FILE              wait until that file is there
+//   probe spawn N US          N processes, one after the other, each of which computes for US microseconds
+//   probe transfer PATH read|write BYTES BLOCK   past the page cache, BLOCK bytes at a time
 #include "probe.h"
+
+#define VERB(name, count) (strcmp(argv[1], name) == 0 && argc >= 2 + (count))
+
+// The verbs that load the machine.
+static int run_load(int argc, char **argv)
+{
+	if (VERB("firsts", 2))
+		return first_acts(argv[2], atol(argv[3]));
+	if (VERB("flood", 2))
+		return flood(argv[2], atol(argv[3]));
+	if (VERB("linger", 1))
+		return linger(argv[2]);
+	if (VERB("holdmem", 1))
+		return hold_memory((size_t)atol(argv[2]));
+	if (VERB("forks", 1))
+		return forks(atol(argv[2]));
+	if (VERB("bench", 2))
+		return bench(argv[2], atol(argv[3]));
+	if (VERB("gpu", 2))
+		return gpu_work(argv[2], argv + 3);
+	if (VERB("spawn", 2))
+		return spawn_many(atol(argv[2]), atol(argv[3]));
+	if (VERB("transfer", 4))
+		return transfer(argv[2], strcmp(argv[3], "write") == 0, (size_t)atol(argv[4]), (size_t)atol(argv[5]));
+	fprintf(stderr, "usage: see the head of probe.c\n");
+	return 64;
+}
 
 static int run(int argc, char **argv)
 {
-	const char *verb = argv[1];
-
-#define VERB(name, count) (strcmp(verb, name) == 0 && argc >= 2 + (count))
 	if (VERB("scan", 2))
 		return scan(argv[2], argv + 3);
 	if (VERB("devices", 1))
@@ -73,22 +108,9 @@ static int run(int argc, char **argv)
 		return list_programs();
 	if (VERB("work", 2))
 		return work(argv[2], argv[3]);
-	if (VERB("firsts", 2))
-		return first_acts(argv[2], atol(argv[3]));
-	if (VERB("flood", 2))
-		return flood(argv[2], atol(argv[3]));
-	if (VERB("linger", 1))
-		return linger(argv[2]);
-	if (VERB("holdmem", 1))
-		return hold_memory((size_t)atol(argv[2]));
-	if (VERB("forks", 1))
-		return forks(atol(argv[2]));
 	if (VERB("cuse", 3))
 		return serve_device(argv[2], (unsigned)atoi(argv[3]), (unsigned)atoi(argv[4]));
-	if (VERB("bench", 2))
-		return bench(argv[2], atol(argv[3]));
-	fprintf(stderr, "usage: see the head of probe.c\n");
-	return 64;
+	return run_load(argc, argv);
 }
 
 int main(int argc, char **argv)

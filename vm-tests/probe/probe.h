@@ -42,6 +42,7 @@ int work(const char *path, const char *stop);
 // pass.c
 int hold(const char *name, char **paths);
 int take(const char *name, int keep);
+int take_one(const char *name);
 int steal(pid_t pid, int fd, const char *name);
 int inherited(void);
 
@@ -62,12 +63,17 @@ int list_programs(void);
 // cuse.c
 int serve_device(const char *name, unsigned major, unsigned minor);
 
-// load.c
+// load.c, bench.c
 int flood(const char *path, long count);
 int linger(const char *path);
 int hold_memory(size_t mib);
 int forks(long wanted);
 int first_acts(const char *path, long count);
 int bench(const char *path, long count);
+
+// work.c
+int gpu_work(const char *path, char **steps);
+int spawn_many(long count, long micros);
+int transfer(const char *path, int writing, size_t bytes, size_t block);
 
 #endif

@@ -8,6 +8,7 @@ mod fence;
 mod holders;
 pub mod kernel;
 mod lab;
+mod late;
 mod launch;
 mod limits;
 mod lockdown;
@@ -15,6 +16,7 @@ mod passing;
 mod reaching;
 mod restart;
 mod systemd;
+mod testgpu;
 
 use crate::daemons::Daemons;
 use lab::Lab;
@@ -134,6 +136,14 @@ const TESTS: &[(&str, Test)] = &[
     (
         "a_killed_controller_loses_nothing",
         Own(restart::controller),
+    ),
+    (
+        "a_test_gpu_takes_the_time_it_says",
+        Own(testgpu::takes_time),
+    ),
+    (
+        "a_job_keeps_one_test_gpu_busy_and_opens_no_other",
+        Own(testgpu::fenced),
     ),
     ("a_dev_cluster_leaves_nothing", Own(dev::leaves_nothing)),
     (

@@ -5,8 +5,9 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use vm_tests::vm::modules::LateSet;
 use vm_tests::vm::qemu::Ending;
-use vm_tests::vm::{image, kernel, modules, qemu};
+use vm_tests::vm::{image, kernel, modules, qemu, testgpu};
 
 /// Two DRM devices whose render nodes are as real to the fence as a GPU's (`vgem` first: it becomes `renderD128`), and character
 /// devices in user space, which may have any number.
@@ -23,7 +24,7 @@ struct Args {
     /// Seconds after which the machine is stopped.
     #[arg(long, default_value_t = 900)]
     limit: u64,
-    /// Fetch the kernel into the cache and stop there.
+    /// Fetch the kernel and build its modules into the cache, and stop there.
     #[arg(long)]
     fetch_only: bool,
     /// Another program for the machine: its name there, and the file. May be repeated.
@@ -55,6 +56,15 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let kernel = kernel::get(&args.kernel)?;
     println!("spur-vm: kernel {}", kernel.release);
+    let late = [
+        LateSet::foreign(&kernel, testgpu::NAME, testgpu::get(&kernel)),
+        LateSet::of(&kernel, "brd"),
+    ];
+    for set in &late {
+        if let Err(why) = &set.modules {
+            println!("spur-vm: no module {} for this kernel: {why}", set.name);
+        }
+    }
     if args.fetch_only {
         return Ok(());
     }
@@ -67,6 +77,7 @@ fn run(args: &Args) -> Result<()> {
         bins: &args.bins,
         with: &args.with,
         modules: &modules,
+        late: &late,
         command: &args.command,
     };
     let ending = image::write(&path, &contents).and_then(|()| {

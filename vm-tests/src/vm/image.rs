@@ -2,8 +2,8 @@
 //! they link to, modules, and the command to run.
 
 use crate::vm::cpio::Archive;
-use crate::vm::modules::Module;
-use crate::vm::{COMMAND_FILE, MODULE_DIR};
+use crate::vm::modules::{LateSet, Module};
+use crate::vm::{COMMAND_FILE, LATE_DIR, MISSING, MODULE_DIR};
 use anyhow::{Context, Result, ensure};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -60,6 +60,8 @@ pub struct Contents<'a> {
     pub with: &'a [(String, PathBuf)],
     /// In the order of loading.
     pub modules: &'a [Module],
+    /// What tests load.
+    pub late: &'a [LateSet],
     /// Empty for the tests.
     pub command: &'a [String],
 }
@@ -70,6 +72,7 @@ pub fn write(out: &Path, contents: &Contents<'_>) -> Result<()> {
         bins,
         with,
         modules,
+        late,
         command,
     } = contents;
     let work = out.with_extension("work");
@@ -85,15 +88,28 @@ pub fn write(out: &Path, contents: &Contents<'_>) -> Result<()> {
         archive.file(path, 0o755, &data)?;
     }
     archive.link("init", "usr/bin/guest-init")?;
-    for (number, module) in modules.iter().enumerate() {
-        let path = format!("{MODULE_DIR}/{number:02}-{}", module.name);
-        archive.file(&path, 0o644, &module.image)?;
+    write_modules(&mut archive, MODULE_DIR, modules)?;
+    for set in *late {
+        let dir = format!("{LATE_DIR}/{}", set.name);
+        archive.dir(&dir, 0o755)?;
+        match &set.modules {
+            Ok(modules) => write_modules(&mut archive, &dir, modules)?,
+            Err(why) => archive.file(&format!("{dir}/{MISSING}"), 0o644, why.as_bytes())?,
+        }
     }
     archive.file(COMMAND_FILE, 0o644, command.join("\n").as_bytes())?;
     let gzip = archive.finish().context("writing the archive")?;
     let mut file = gzip.finish().context("compressing the archive")?;
     file.flush().context("writing the archive")?;
     fs::remove_dir_all(&work).with_context(|| format!("removing {}", work.display()))
+}
+
+fn write_modules<W: Write>(archive: &mut Archive<W>, dir: &str, modules: &[Module]) -> Result<()> {
+    for (number, module) in modules.iter().enumerate() {
+        let path = format!("{dir}/{number:02}-{}", module.name);
+        archive.file(&path, 0o644, &module.image)?;
+    }
+    Ok(())
 }
 
 fn skeleton<W: Write>(archive: &mut Archive<W>, files: &BTreeMap<String, PathBuf>) -> Result<()> {
@@ -104,6 +120,7 @@ fn skeleton<W: Write>(archive: &mut Archive<W>, files: &BTreeMap<String, PathBuf
         "home/alice",
         "home/bob",
         "modules",
+        "late-modules",
         "proc",
         "root",
         "run",

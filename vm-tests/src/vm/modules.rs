@@ -17,6 +17,39 @@ pub struct Module {
     pub image: Vec<u8>,
 }
 
+/// Modules that a test loads when it wants them.
+#[derive(Debug)]
+pub struct LateSet {
+    /// By what the guest knows it: the name of its last module.
+    pub name: &'static str,
+    /// In the order of loading, or why there are none.
+    pub modules: Result<Vec<Module>, String>,
+}
+
+impl LateSet {
+    /// A module of the kernel's own, with what it needs.
+    pub fn of(kernel: &Kernel, name: &'static str) -> Self {
+        Self::from(name, load_order(kernel, &[name]))
+    }
+
+    /// A module that is not the kernel's, with what it needs.
+    pub fn foreign(kernel: &Kernel, name: &'static str, module: Result<Module>) -> Self {
+        let with_needed = |module: Module| {
+            let needed = depends(&module.image);
+            let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
+            let mut all = load_order(kernel, &needed)?;
+            all.push(module);
+            Ok(all)
+        };
+        Self::from(name, module.and_then(with_needed))
+    }
+
+    fn from(name: &'static str, modules: Result<Vec<Module>>) -> Self {
+        let modules = modules.map_err(|error| format!("{error:#}"));
+        Self { name, modules }
+    }
+}
+
 /// The wanted modules and what they need, needed ones first. A module that is built into the kernel is left out.
 pub fn load_order(kernel: &Kernel, wanted: &[&str]) -> Result<Vec<Module>> {
     let files = list(&kernel.modules, "", &["ko", "ko.xz", "ko.zst", "ko.gz"])?;
@@ -63,7 +96,8 @@ fn add(
     Ok(())
 }
 
-fn depends(image: &[u8]) -> Vec<String> {
+/// The names of the modules that this one needs.
+pub fn depends(image: &[u8]) -> Vec<String> {
     let key = b"\0depends=";
     let Some(at) = image.windows(key.len()).position(|window| window == key) else {
         return Vec::new();
