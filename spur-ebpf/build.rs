@@ -19,12 +19,16 @@ fn main() {
         Ok(clang) => clang,
         Err(message) => fail(&message),
     };
-    // Name, source, and what is defined: `older` is what an agent of another ABI pins, for tests of upgrades.
+    // Name, source, and what is defined: the `older` ones are what an agent of another ABI pins, for tests of upgrades.
     for (name, source, define) in [
         ("fence", "fence", None),
         ("guard", "guard", None),
         ("allow_all", "allow_all", None),
         ("older", "fence", Some("-DSPUR_FENCE_ABI=1")),
+        ("meter", "meter", None),
+        ("meter_gpu", "meter_gpu", None),
+        ("meter_gpu_play", "meter_gpu_play", None),
+        ("holders", "holders", None),
     ] {
         let object = out.join(format!("{name}.bpf.o"));
         let source = format!("{source}.bpf.c");

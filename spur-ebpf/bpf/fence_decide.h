@@ -7,10 +7,7 @@
 #define SPUR_FENCE_DECIDE_H
 
 #include "fence_abi.h"
-
-#define SPUR_INLINE static inline __attribute__((always_inline))
-/* The compiler forgets what it knows of a number, so that the bound which the verifier wants to see stays in the code. */
-#define SPUR_OPAQUE(number) __asm__ volatile("" : "+r"(number))
+#include "words.h"
 
 /* `env` is the includer's own. `major` is below SPUR_MAJORS and `index` within the table; a missing entry is SPUR_ENTRY_NONE. */
 SPUR_INLINE spur_u32 spur_read_major(void *env, spur_u32 major);

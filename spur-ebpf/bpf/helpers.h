@@ -7,6 +7,7 @@
 #define SPUR_HELPERS_H
 
 #include "fence_abi.h"
+#include "words.h"
 
 #define SEC(name) __attribute__((section(name), used))
 #define MAP_UINT(name, value) int(*name)[value]
@@ -21,8 +22,11 @@
 #define MAP_CGROUP_STORAGE 19
 #define MAP_PERCPU_CGROUP_STORAGE 21
 #define MAP_RINGBUF 27
-/* BPF_F_NO_PREALLOC */
+/* BPF_F_NO_PREALLOC, BPF_F_MMAPABLE */
 #define MAP_NO_PREALLOC 1
+#define MAP_MMAPABLE (1 << 10)
+/* BPF_NOEXIST */
+#define IF_ABSENT 1
 
 /* struct bpf_cgroup_dev_ctx */
 struct device_ctx {
@@ -35,11 +39,13 @@ static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, spur_u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static spur_u64 (*ktime_get_ns)(void) = (void *)5;
+static spur_u32 (*this_cpu)(void) = (void *)8;
 static spur_u64 (*current_uid_gid)(void) = (void *)15;
 static spur_u64 (*current_task)(void) = (void *)35;
 static spur_u64 (*current_cgroup_id)(void) = (void *)80;
 static void *(*local_storage)(void *map, spur_u64 flags) = (void *)81;
 static spur_u64 (*current_ancestor_cgroup_id)(int level) = (void *)123;
+static long (*seq_write)(void *seq, const void *data, spur_u32 size) = (void *)127;
 static long (*probe_read_kernel)(void *to, spur_u32 size, const void *from) = (void *)113;
 static long (*probe_read_kernel_str)(void *to, spur_u32 size, const void *from) = (void *)115;
 static void *(*ringbuf_reserve)(void *ring, spur_u64 size, spur_u64 flags) = (void *)131;

@@ -211,6 +211,8 @@ macro_rules! plain {
     };
 }
 
+pub(crate) use plain;
+
 plain!(RawMeta, 4 + 4 + 8);
 plain!(RawDeviceKey, 4 + 4);
 plain!(RawGuardSettings, 8 + 4 + 4);

@@ -67,6 +67,12 @@ pub enum Error {
         /// Which cgroup.
         cgroup: String,
     },
+    /// The meter has a bounded number of slots.
+    #[error("cannot meter another cgroup: all {slots} slots are in use")]
+    MeterFull {
+        /// How many there are.
+        slots: u32,
+    },
     /// Somebody else's device program on or above the cgroup.
     #[error(
         "cannot fence {cgroup}: {at} has a device program {what}; see `bpftool cgroup show {at}`, and take it off or give spur \

@@ -7,7 +7,7 @@
 mod level;
 mod load;
 mod proof;
-mod said;
+pub(crate) mod said;
 
 use crate::{Error, Result, sys};
 use std::collections::BTreeMap;

@@ -34,6 +34,7 @@ pub mod doctor;
 mod error;
 mod fence;
 mod guard;
+pub mod meter;
 mod pins;
 mod policy;
 mod sys;

@@ -147,7 +147,7 @@ pub(crate) struct ProgramFacts {
 }
 
 /// `BPF_OBJ_GET_INFO_BY_FD` of a program.
-pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
+fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     #[expect(clippy::cast_possible_truncation, reason = "a small struct")]
     const SIZE: u32 = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     let mut info = libbpf_sys::bpf_prog_info::default();
@@ -160,11 +160,45 @@ pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts>
             &raw mut len,
         )
     })?;
+    Ok(info)
+}
+
+/// What of a program's info tells it from others.
+pub(crate) fn program_facts(program: BorrowedFd<'_>) -> io::Result<ProgramFacts> {
+    let info = program_info(program)?;
     Ok(ProgramFacts {
         id: info.id,
         kind: info.type_,
         tag: info.tag,
     })
+}
+
+/// A program's name, of which the kernel keeps 15 bytes.
+pub(crate) fn program_name(program: BorrowedFd<'_>) -> io::Result<String> {
+    let name = program_info(program)?.name.map(|byte| byte.cast_unsigned());
+    let end = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+/// How often a program ran while the kernel measured it, and for how many nanoseconds.
+pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let info = program_info(program)?;
+    Ok((info.run_cnt, info.run_time_ns))
+}
+
+/// `BPF_PROG_GET_FD_BY_ID`.
+pub(crate) fn program_by_id(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes a number and returns a new descriptor or an error.
+    owned(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })
+}
+
+/// `BPF_ENABLE_STATS` of run times: the kernel measures as long as the descriptor is open.
+pub(crate) fn enable_run_time() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes a number and returns a new descriptor or an error.
+    owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
 }
 
 /// `BPF_PROG_QUERY`: ids of the device programs on a cgroup, or of all that run for it (`effective`).

@@ -3,6 +3,7 @@
 use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType, HasSize};
 use spur_ebpf::abi::*;
+use spur_ebpf::meter::abi::*;
 use std::mem::{offset_of, size_of};
 
 /// Name, offset in bytes and size in bytes.
@@ -63,11 +64,102 @@ fn ours() -> Vec<Struct> {
     ]
 }
 
+/// The meter's structs, each with the object that has it.
+fn meters() -> Vec<(&'static str, Struct)> {
+    let meter = env!("SPUR_METER_OBJECT");
+    vec![
+        (
+            meter,
+            describe!("spur_meter_meta", RawMeterMeta {
+                abi as "abi", job_level as "job_level", object_hash as "object_hash", cpus as "cpus", shards as "shards",
+            }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_settings", RawMeterSettings {
+                job_level as "job_level", shards as "shards", flags as "flags", reserved as "reserved",
+            }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_place", RawMeterPlace { slot as "slot", generation as "generation" }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_slot", RawMeterSlot {
+                cgroup as "cgroup", generation as "generation", guessed_ios as "guessed_ios", cpu_ns as "cpu_ns",
+                runqueue_ns as "runqueue_ns", switches as "switches", user_ns as "user_ns", system_ns as "system_ns",
+                major_faults as "major_faults", minor_faults as "minor_faults", starts as "starts", ends as "ends",
+                oom_kills as "oom_kills", read_bytes as "read_bytes", write_bytes as "write_bytes", reads as "reads",
+                writes as "writes",
+            }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_running", RawMeterRunning {
+                slice as "slice", generation as "generation", pid as "pid", exec_ns as "exec_ns", wait_ns as "wait_ns",
+                user_ns as "user_ns", system_ns as "system_ns", major_faults as "major_faults", minor_faults as "minor_faults",
+            }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_seen", RawMeterSeen {
+                pid as "pid", reserved as "reserved", left_ns as "left_ns", exec_ns as "exec_ns", wait_ns as "wait_ns",
+                user_ns as "user_ns", system_ns as "system_ns",
+            }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_ending", RawMeterEnding { signal as "signal", started_ns as "started_ns" }),
+        ),
+        (
+            meter,
+            describe!("spur_meter_lost", RawMeterLost { gpu_jobs as "gpu_jobs", gpu_rows as "gpu_rows" }),
+        ),
+    ]
+}
+
+/// Those of its part at the GPU scheduler, and of the walk through open files.
+fn meters_of_devices() -> Vec<(&'static str, Struct)> {
+    let gpu = env!("SPUR_METER_GPU_OBJECT");
+    vec![
+        (
+            gpu,
+            describe!("spur_meter_gpu_job", RawGpuJob {
+                place as "place", ring as "ring", queued_ns as "queued_ns", run_ns as "run_ns",
+            }),
+        ),
+        (
+            gpu,
+            describe!("spur_meter_gpu_ring", RawGpuRing {
+                done_ns as "done_ns", done_run_ns as "done_run_ns", bus_device as "bus_device", device as "device", name as "name",
+            }),
+        ),
+        (
+            gpu,
+            describe!("spur_meter_gpu_key", RawGpuKey { place as "place", device as "device", ring as "ring" }),
+        ),
+        (
+            gpu,
+            describe!("spur_meter_gpu_work", RawGpuWork { busy_ns as "busy_ns", queue_ns as "queue_ns", jobs as "jobs" }),
+        ),
+        (
+            env!("SPUR_HOLDERS_OBJECT"),
+            describe!("spur_meter_holder", RawHolder {
+                cgroup as "cgroup", pid as "pid", device as "device",
+            }),
+        ),
+    ]
+}
+
 fn size_of_type(ty: BtfType<'_>) -> usize {
     use libbpf_rs::btf::types::{Array, Int};
     let ty = ty.skip_mods_and_typedefs();
     if let Ok(int) = Int::try_from(ty) {
         return usize::from(int.bits) / 8;
+    }
+    if let Ok(composite) = Composite::try_from(ty) {
+        return composite.size();
     }
     let array = Array::try_from(ty).expect("members are integers and arrays of them");
     array.capacity() * size_of_type(array.contained_type())
@@ -133,6 +225,17 @@ fn every_shared_struct_is_the_same_in_c_and_rust() {
         .flat_map(|ours| [difference(&btf, ours), difference(&guard, ours)])
         .flatten()
         .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn every_struct_of_the_meter_is_the_same_in_c_and_rust() {
+    let all: Vec<_> = meters().into_iter().chain(meters_of_devices()).collect();
+    let differences = all.iter().filter_map(|(object, ours)| {
+        let btf = Btf::from_path(object).expect("the built object has BTF");
+        difference(&btf, ours)
+    });
+    let differences: Vec<String> = differences.collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 

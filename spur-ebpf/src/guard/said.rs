@@ -25,7 +25,7 @@ fn keep(_level: PrintLevel, text: String) {
 }
 
 /// Runs a call of libbpf and returns its result with what was said meanwhile.
-pub(super) fn listen<T>(call: impl FnOnce() -> T) -> (T, String) {
+pub(crate) fn listen<T>(call: impl FnOnce() -> T) -> (T, String) {
     let _turn = lock(&TURN);
     lock(&SAID).clear();
     let before = set_print(Some((PrintLevel::Warn, keep)));
@@ -35,7 +35,7 @@ pub(super) fn listen<T>(call: impl FnOnce() -> T) -> (T, String) {
 }
 
 /// The verifier's own last line, if it was the verifier that refused.
-pub(super) fn verifier(said: &str) -> Option<&str> {
+pub(crate) fn verifier(said: &str) -> Option<&str> {
     let (_, log) = said.split_once(LOG)?;
     let lines = log.lines().map(str::trim);
     let words = lines.filter(|line| {

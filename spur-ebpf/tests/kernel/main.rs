@@ -13,6 +13,7 @@ mod drm;
 mod guard;
 mod lab;
 mod looper;
+mod meter;
 mod nested;
 mod policy;
 mod proof;
