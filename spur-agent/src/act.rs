@@ -74,19 +74,21 @@ pub fn prepare(
     for missing in limits.apply(&cgroup) {
         tracing::debug!(job = %order.job, limit = missing.limit, why = missing.why, "limit not enforced");
     }
-    match (node.fence(), node.canary_for(state)) {
+    let fence = match (node.fence(), node.canary_for(state)) {
         (Some(fence), Some(_)) => {
             let holder = holder(order, None, here.share.gpus.clone());
-            fence
-                .attach(cgroup.path(), &holder)
-                .map(Some)
-                .map_err(|error| {
-                    undo(node, order.job, cgroup);
-                    Failure::node(&error)
-                })
+            let attached = fence.attach(cgroup.path(), &holder);
+            Some(attached.map_err(|error| {
+                undo(node, order.job, cgroup);
+                Failure::node(&error)
+            })?)
         }
-        (_, _) => Ok(None),
+        (_, _) => None,
+    };
+    if let Some(meter) = node.meter() {
+        meter.job_begins(order, false);
     }
+    Ok(fence)
 }
 
 /// Takes away what a failed set-up left.
@@ -141,6 +143,9 @@ pub fn start(
         fence
             .attach(cgroup.path(), &holder)
             .map_err(|e| Failure::node(&e))?;
+    }
+    if let Some(meter) = node.meter() {
+        meter.step_begins(order.job, step.step, &cgroup);
     }
     let place = Place {
         node: node.config.node.as_str(),
@@ -221,6 +226,9 @@ pub fn clean(
     fence: Option<&JobFence>,
 ) -> Result<spur_ebpf::Counters, Failure> {
     let counters = fence.map(crate::fence::node::counters).unwrap_or_default();
+    if let Some(meter) = node.meter() {
+        meter.job_ends(job);
+    }
     if let Some(fence) = node.fence() {
         // What goes with its cgroup was not taken off.
         fence.stop_watching(job);

@@ -6,6 +6,7 @@ mod check;
 
 use serde::Deserialize;
 use spur_core::id::{NodeName, Uid};
+use spur_core::usage::idle::IdlePolicy;
 use std::path::{Path, PathBuf};
 
 /// Where the file is when no `--config` names another.
@@ -74,7 +75,49 @@ struct Raw {
     #[serde(default)]
     deny_signals: bool,
     fence_object: Option<PathBuf>,
+    #[serde(default)]
+    meter: Meter,
     declare: Option<Declare>,
+}
+
+/// How use is metered: the table `[meter]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Meter {
+    /// Meter at all.
+    pub enabled: bool,
+    /// Seconds without work after which a GPU counts as idle.
+    pub idle_after: u64,
+    /// Seconds at a job's start in which nothing counts as idle yet.
+    pub idle_grace: u64,
+    /// A busy share up to this is no work, in thousandths.
+    pub idle_threshold: u16,
+    /// Room for readings while the controller is away, MiB.
+    pub spool_mib: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        let policy = IdlePolicy::default();
+        Self {
+            enabled: true,
+            idle_after: policy.after / 1000,
+            idle_grace: policy.grace / 1000,
+            idle_threshold: policy.threshold,
+            spool_mib: 256,
+        }
+    }
+}
+
+impl Meter {
+    /// When a GPU counts as idle.
+    pub fn policy(&self) -> IdlePolicy {
+        IdlePolicy {
+            after: self.idle_after.saturating_mul(1000),
+            grace: self.idle_grace.saturating_mul(1000),
+            threshold: self.idle_threshold,
+        }
+    }
 }
 
 /// Inventory that replaces what is found; what is absent here is discovered.
@@ -144,6 +187,8 @@ pub struct Config {
     pub deny_signals: bool,
     /// For tests: another BPF object instead of the built-in fence, to see that a broken one is noticed.
     pub fence_object: Option<PathBuf>,
+    /// How use is metered.
+    pub meter: Meter,
     /// Declared inventory.
     pub declare: Declare,
 }

@@ -36,6 +36,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
 async fn serve(config: Config, token: Vec<u8>) -> anyhow::Result<()> {
     let (node, condition) = Node::open(config)?;
     say(&node, &condition);
+    node.start_meter(&token);
     let node = Arc::new(node);
     let (inputs, queue) = mpsc::channel(INPUTS_MAX);
     let agent = Agent::adopt(
@@ -61,6 +62,9 @@ async fn serve(config: Config, token: Vec<u8>) -> anyhow::Result<()> {
         tracing::warn!(%error, "devices that come and go are noticed at the next grant only");
     }
     agent.run(queue).await;
+    if let Some(meter) = node.meter() {
+        meter.stop();
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! once, and a torn last record is cut off at the next start. Intents need no more than that: when the machine itself goes down,
 //! nothing of a job is left to be forgotten. Reports are facts about the past and are made durable before they are sent.
 
-mod file;
+pub(crate) mod file;
 
 pub use file::JournalError;
 

@@ -13,6 +13,7 @@ pub mod hollow;
 pub mod journal;
 pub mod launch;
 pub mod link;
+pub mod meter;
 pub mod node;
 pub mod supervise;
 pub mod sys;

@@ -7,6 +7,7 @@ use crate::fence::guarding::GuardReport;
 use crate::fence::node::{NodeFence, chain};
 use crate::fence::{canary, node, probe, standin};
 use crate::launch::Launcher;
+use crate::meter;
 use spur_core::node::FenceState;
 use spur_core::time::Millis;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -27,6 +28,8 @@ pub struct Node {
     fence: OnceLock<NodeFence>,
     /// The canary, once there is a fence and the canary could be made.
     canary: OnceLock<PathBuf>,
+    /// The meter, once it runs.
+    meter: OnceLock<meter::Handle>,
     /// One proof at a time: they share a cgroup.
     proving: Mutex<()>,
     /// How supervisors are started.
@@ -93,6 +96,7 @@ impl Node {
             root,
             fence: OnceLock::new(),
             canary: OnceLock::new(),
+            meter: OnceLock::new(),
             proving: Mutex::new(()),
         };
         let condition = node.prove();
@@ -102,6 +106,22 @@ impl Node {
     /// The fence, if it could be opened.
     pub fn fence(&self) -> Option<&NodeFence> {
         self.fence.get()
+    }
+
+    /// The meter, if there is one.
+    pub fn meter(&self) -> Option<&meter::Handle> {
+        self.meter.get()
+    }
+
+    /// Starts the meter, if the configuration wants one. A node whose meter does not start goes on without it.
+    pub fn start_meter(&self, token: &[u8]) {
+        if !self.config.meter.enabled {
+            return;
+        }
+        match meter::start(self, token) {
+            Ok(handle) => drop(self.meter.set(handle)),
+            Err(error) => tracing::error!(error = chain(&error), "nothing is metered on this node"),
+        }
     }
 
     /// Whether jobs may be started under this condition.

@@ -12,6 +12,7 @@ mod agent {
     pub mod doctor;
     pub mod fences;
     pub mod leaks;
+    pub mod metering;
     pub mod node;
     pub mod orders;
     pub mod restarts;

@@ -2,7 +2,7 @@
 
 use super::{Agent, AgentError};
 use crate::act;
-use crate::cgroup::CgroupError;
+use crate::cgroup::{Cgroup, CgroupError};
 use crate::fence::node::chain;
 use crate::journal::{self, Phase};
 use crate::launch::{self, Supervisor, exit_record, steps_dir};
@@ -30,6 +30,9 @@ impl Agent {
                 Phase::Preparing => self.drop_unfinished(job),
                 Phase::Ready | Phase::Ending => self.take_over(job, &entry),
             }
+        }
+        if let Some(meter) = self.node.meter() {
+            meter.taken_over();
         }
         self.remove_strangers()?;
         self.collect_pins();
@@ -59,6 +62,9 @@ impl Agent {
         self.observed
             .shares
             .extend(entry.order.here().map(|here| (job, here.share.clone())));
+        if let Some(meter) = self.node.meter() {
+            meter.job_begins(&entry.order, true);
+        }
         match self.node.root.job(job) {
             Ok(Some(cgroup)) => self.adopt_fences(&entry.order, &cgroup, entry),
             Ok(None) => tracing::warn!(%job, "its cgroup is gone; it is ended"),
@@ -82,7 +88,10 @@ impl Agent {
         let dir = self.step_dir(key);
         self.observed.steps.insert(key, StepPhase::Running);
         match Supervisor::adopt(&dir) {
-            Ok(Some(supervisor)) => self.watch(key, supervisor),
+            Ok(Some(supervisor)) => {
+                self.meter_taken_over(key);
+                self.watch(key, supervisor);
+            }
             Ok(None) if !dir.exists() => {
                 // It was written down and never begun: the controller's order is followed anew.
                 self.observed.steps.remove(&key);
@@ -93,6 +102,15 @@ impl Agent {
                 tracing::error!(%job, %step, %error, "its supervisor cannot be looked for");
                 self.step_over(key);
             }
+        }
+    }
+
+    /// A running step is metered on.
+    fn meter_taken_over(&self, (job, step): super::StepKey) {
+        let group = self.node.root.job(job).ok().flatten();
+        let group = group.and_then(|group| Cgroup::open(group.step_path(step)).ok().flatten());
+        if let (Some(meter), Some(group)) = (self.node.meter(), group) {
+            meter.step_begins(job, step, &group);
         }
     }
 

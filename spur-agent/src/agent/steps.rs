@@ -160,6 +160,7 @@ impl Agent {
                 tracing::error!(job = %key.0, step = %key.1, why = failure.why, "the step cannot be started");
                 let generation = phase.map_or(Generation(0), |(generation, _)| generation);
                 self.observed.steps.insert(key, StepPhase::Ended);
+                self.meter_step_ended(key);
                 self.report_failed_start(key, generation, failure);
                 self.end_job_if_last(key.0);
             }
@@ -230,6 +231,7 @@ impl Agent {
     pub(super) fn step_over(&mut self, key: StepKey) {
         let (job, step) = key;
         self.kill_step(key);
+        self.meter_step_ended(key);
         let Some((generation, _)) = self.observed.jobs.get(&job).copied() else {
             return;
         };
@@ -270,6 +272,12 @@ impl Agent {
                 });
                 self.desired.step_ended(job, step);
             }
+        }
+    }
+
+    fn meter_step_ended(&self, (job, step): StepKey) {
+        if let Some(meter) = self.node.meter() {
+            meter.step_ended(job, step);
         }
     }
 

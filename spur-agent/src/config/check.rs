@@ -1,6 +1,6 @@
 //! Whether what is written in `spurd.toml` makes sense.
 
-use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Raw};
+use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Meter, Raw};
 use spur_core::id::NodeName;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,7 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
     check_names(&raw)?;
     check_paths(&raw, &controller)?;
     let declare = raw.declare.unwrap_or_default();
+    check_meter(&raw.meter)?;
     check_declared(&declare)?;
     Ok(Config {
         file: file.to_owned(),
@@ -42,6 +43,7 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
         fence_infiniband: raw.fence_infiniband,
         deny_signals: raw.deny_signals,
         fence_object: raw.fence_object,
+        meter: raw.meter,
         declare,
     })
 }
@@ -94,6 +96,25 @@ fn check_paths(raw: &Raw, controller: &Path) -> Result<(), Wrong> {
         Some((key, path)) => Err(wrong(key, path.display(), "write an absolute path")),
         None => Ok(()),
     }
+}
+
+/// Checks the `[meter]` table.
+fn check_meter(meter: &Meter) -> Result<(), Wrong> {
+    if meter.idle_threshold > 1000 {
+        let help = "write thousandths, from 0 to 1000";
+        return Err(wrong("meter.idle_threshold", meter.idle_threshold, help));
+    }
+    if meter.idle_after == 0 {
+        return Err(wrong(
+            "meter.idle_after",
+            0,
+            "write a number of seconds above 0",
+        ));
+    }
+    if meter.spool_mib == 0 {
+        return Err(wrong("meter.spool_mib", 0, "write a number of MiB above 0"));
+    }
+    Ok(())
 }
 
 /// Checks the `[declare]` table.

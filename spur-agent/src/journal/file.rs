@@ -41,7 +41,7 @@ pub enum JournalError {
 
 /// An open journal file.
 #[derive(Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     path: PathBuf,
     out: fs::File,
     /// Records in the file.
@@ -60,7 +60,7 @@ fn failed<'a>(what: &'static str, file: &'a Path) -> impl FnOnce(io::Error) -> J
 
 impl File {
     /// Opens or makes the file and gives its records.
-    pub(super) fn open<R: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<R>), JournalError> {
+    pub(crate) fn open<R: DeserializeOwned>(path: &Path) -> Result<(Self, Vec<R>), JournalError> {
         let mut options = fs::OpenOptions::new();
         let options = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let out = options
@@ -101,7 +101,7 @@ impl File {
     }
 
     /// Adds a record. After a failure (a full disk) the file ends where it ended before.
-    pub(super) fn append(&mut self, record: &impl Serialize) -> Result<(), JournalError> {
+    pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), JournalError> {
         let bytes = frame(record);
         if let Err(source) = self.out.write_all(&bytes) {
             let len = self.len;
@@ -114,17 +114,40 @@ impl File {
     }
 
     /// Makes everything so far durable.
-    pub(super) fn sync(&self) -> Result<(), JournalError> {
+    pub(crate) fn sync(&self) -> Result<(), JournalError> {
         self.out.sync_data().map_err(failed("sync", &self.path))
     }
 
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it holds no record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// For tests: an open file that takes nothing, as on a full disk.
+    #[cfg(test)]
+    pub(crate) fn read_only(path: &Path) -> Self {
+        let out = fs::File::open(path).expect("the file is there");
+        let len = out.metadata().expect("the file is there").len();
+        Self {
+            path: path.to_owned(),
+            out,
+            records: 0,
+            len,
+        }
+    }
+
     /// Whether most records are out of date.
-    pub(super) fn is_mostly_old(&self, live: usize) -> bool {
+    pub(crate) fn is_mostly_old(&self, live: usize) -> bool {
         self.records > live * 2 + OLD_RECORDS_MIN
     }
 
     /// Puts a new file with these records in place of the old one, whole or not at all.
-    pub(super) fn replace<R: Serialize>(&mut self, records: &[R]) -> Result<(), JournalError> {
+    pub(crate) fn replace<R: Serialize>(&mut self, records: &[R]) -> Result<(), JournalError> {
         let draft = self.path.with_extension("new");
         let mut bytes = MAGIC.to_vec();
         records

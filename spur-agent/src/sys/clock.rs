@@ -1,6 +1,32 @@
-//! Local time, as Slurm prints it.
+//! Local time, as Slurm prints it, and the kernel's clocks.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Time since the machine was booted, sleep included (`CLOCK_BOOTTIME`).
+pub fn uptime() -> Duration {
+    read(libc::CLOCK_BOOTTIME)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time of this process.
+pub fn process_cpu() -> Duration {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a live `timespec` for the kernel to write. For a clock that it does not have it stays 0.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(secs, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
 
 /// The present local time as `2026-11-30T01:42:52`.
 pub fn local_now() -> String {

@@ -3,9 +3,13 @@
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::event::NodeHello;
 use spur_core::id::{Generation, JobId, NodeId};
+use spur_core::usage::codec::Decoder;
+use spur_core::usage::metric::{SeriesKey, Value};
+use spur_core::usage::words::{FromMeter, ToMeter, UsageRecord};
 use spur_proto::wire;
 use spur_proto::wire::link_server::{Link, LinkServer};
-use std::collections::BTreeSet;
+use spur_proto::wire::meter_server::{Meter, MeterServer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
@@ -26,6 +30,8 @@ struct Heard {
     mute: bool,
     acked: u64,
     revoked: BTreeSet<u32>,
+    records: BTreeMap<u64, UsageRecord>,
+    usage: BTreeMap<SeriesKey, Value>,
 }
 
 #[derive(Default)]
@@ -40,7 +46,34 @@ pub struct Controller {
     runtime: Option<tokio::runtime::Runtime>,
 }
 
+impl Shared {
+    /// Takes a message of a meter; gives whether nothing is to be acknowledged.
+    fn metered(&self, message: FromMeter, decoder: &mut Decoder, record: &mut u64) -> bool {
+        let mut heard = self.heard.lock().unwrap();
+        match message {
+            FromMeter::Hello { .. } => {}
+            FromMeter::Batch(batch) if batch.late => {}
+            FromMeter::Batch(batch) => {
+                decoder.decode(&batch).unwrap();
+                heard.usage = decoder.current().collect();
+            }
+            FromMeter::Record {
+                number,
+                record: told,
+                ..
+            } => {
+                *record = number;
+                heard.records.insert(number, told);
+            }
+        }
+        self.changed.notify_all();
+        heard.mute
+    }
+}
+
 struct Service(Arc<Shared>);
+
+struct Metering(Arc<Shared>);
 
 #[tonic::async_trait]
 impl Link for Service {
@@ -79,6 +112,38 @@ impl Link for Service {
     }
 }
 
+#[tonic::async_trait]
+impl Meter for Metering {
+    type ReportStream = Pin<Box<dyn Stream<Item = Result<wire::MeterAnswer, Status>> + Send>>;
+
+    async fn report(
+        &self,
+        request: Request<Streaming<wire::MeterMessage>>,
+    ) -> Result<Response<Self::ReportStream>, Status> {
+        let (send, receive) = mpsc::channel(1024);
+        let mut incoming = request.into_inner();
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let mut decoder = Decoder::default();
+            let mut record = 0;
+            while let Some(Ok(message)) = incoming.next().await {
+                let message = FromMeter::try_from(message).unwrap();
+                let mute = shared.metered(message, &mut decoder, &mut record);
+                let ack = ToMeter::Ack {
+                    live: decoder.last(),
+                    late: 0,
+                    record,
+                    credit: 4,
+                };
+                if !mute {
+                    drop(send.send(Ok(wire::MeterAnswer::from(&ack))).await);
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receive))))
+    }
+}
+
 impl Controller {
     /// Listens on a socket.
     pub fn new(socket: &Path) -> Self {
@@ -90,9 +155,12 @@ impl Controller {
             .unwrap();
         let service = LinkServer::new(Service(Arc::clone(&shared)));
         let listener = runtime.block_on(async { tokio::net::UnixListener::bind(socket).unwrap() });
+        let metering = MeterServer::new(Metering(Arc::clone(&shared)));
         runtime.spawn(
             tonic::transport::Server::builder()
-                .serve_with_incoming(service, UnixListenerStream::new(listener)),
+                .add_service(service)
+                .add_service(metering)
+                .serve_with_incoming(UnixListenerStream::new(listener)),
         );
         Self {
             shared,
@@ -185,6 +253,49 @@ impl Controller {
             .iter()
             .filter_map(pick)
             .collect()
+    }
+
+    /// Waits for a record of usage.
+    pub fn record<T>(&self, what: &str, pick: impl Fn(&UsageRecord) -> Option<T>) -> T {
+        self.wait(what, |heard| heard.records.values().find_map(&pick))
+    }
+
+    /// Every record of usage so far.
+    pub fn records(&self) -> Vec<UsageRecord> {
+        self.shared
+            .heard
+            .lock()
+            .unwrap()
+            .records
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// Waits until the present values satisfy `pick`.
+    pub fn usage<T>(
+        &self,
+        what: &str,
+        pick: impl Fn(&BTreeMap<SeriesKey, Value>) -> Option<T>,
+    ) -> T {
+        self.wait(what, |heard| pick(&heard.usage))
+    }
+
+    fn wait<T>(&self, what: &str, pick: impl Fn(&Heard) -> Option<T>) -> T {
+        let end = Instant::now() + SOON;
+        let mut heard = self.shared.heard.lock().unwrap();
+        loop {
+            if let Some(found) = pick(&heard) {
+                return found;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(
+                !left.is_zero(),
+                "did not hear {what}; records {:#?}",
+                heard.records
+            );
+            heard = self.shared.changed.wait_timeout(heard, left).unwrap().0;
+        }
     }
 
     /// Waits for a report.

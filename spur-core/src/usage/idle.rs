@@ -69,7 +69,7 @@ pub enum Change {
 }
 
 /// What is remembered of one GPU of one job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracker {
     held: u64,
     told: u64,

@@ -1,0 +1,6 @@
+//! Sources: each file reads one kind of thing below a root folder that tests replace. What is not there is absent.
+
+pub mod group;
+pub mod kept;
+pub mod rss;
+pub mod standin;

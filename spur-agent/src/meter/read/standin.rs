@@ -1,0 +1,79 @@
+//! Stand-ins of development clusters: how busy one is stands in a file beside its device node, and is simulated in every view.
+
+use crate::config::DeclaredGpus;
+use crate::discover::declared;
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of the file that are looked at.
+const BYTES_MAX: usize = 32;
+
+/// The file of a stand-in's device node.
+pub fn file(device: &str) -> PathBuf {
+    PathBuf::from(format!("{device}.busy"))
+}
+
+/// Makes the files that are not there yet, with "0": everybody may write them.
+pub fn make_all(groups: &[DeclaredGpus]) -> io::Result<()> {
+    for group in groups {
+        for number in 0..group.count {
+            make(&file(&declared::file(group, number).path))?;
+        }
+    }
+    Ok(())
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o666).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(mut made) => {
+            // The umask took bits away.
+            made.set_permissions(std::fs::Permissions::from_mode(0o666))?;
+            io::Write::write_all(&mut made, b"0\n")
+        }
+    }
+}
+
+/// How busy a stand-in is, in thousandths; absent if the file is, or says anything but a number from 0 to 1000.
+pub fn read(path: &Path) -> Option<u64> {
+    use std::io::Read;
+    let options = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(options)
+        .open(path)
+        .ok()?;
+    let mut text = String::new();
+    file.take(BYTES_MAX as u64).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok().filter(|share| *share <= 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_share_is_a_share() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gpu0.busy");
+        assert_eq!(read(&path), None);
+        make(&path).unwrap();
+        assert_eq!(read(&path), Some(0));
+        for (text, share) in [
+            ("750\n", Some(750)),
+            ("1000", Some(1000)),
+            ("1001", None),
+            ("-1", None),
+            ("", None),
+            ("x", None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(read(&path), share, "{text:?}");
+        }
+        make(&path).unwrap();
+        assert_eq!(read(&path), None, "what is there stays");
+    }
+}

@@ -1,0 +1,131 @@
+//! The last ten minutes in memory, at the rate at which they were read: for "what just happened".
+
+use super::outlet::{Moment, encode};
+use super::window::Values;
+use spur_core::usage::codec::Encoder;
+use spur_core::usage::words::Batch;
+use std::collections::VecDeque;
+
+/// How long a reading is kept, ms.
+pub const KEPT: u64 = 600_000;
+
+/// Most bytes of all readings.
+pub const BYTES_MAX: usize = 24 << 20;
+
+/// All names and absolute values are in one of so many readings.
+const KEYFRAME_EVERY: u64 = 300;
+
+/// What a batch and a name cost beside the body.
+const BATCH_BYTES: usize = 128;
+const NAME_BYTES: usize = 32;
+
+/// The ring.
+#[derive(Debug, Default)]
+pub struct Ring {
+    encoder: Encoder,
+    batches: VecDeque<Batch>,
+    bytes: usize,
+    sequence: u64,
+}
+
+fn cost(batch: &Batch) -> usize {
+    BATCH_BYTES + batch.names.len() * NAME_BYTES + batch.ended.len() * 4 + batch.body.capacity()
+}
+
+impl Ring {
+    /// Notes the reading of the last `millis` milliseconds.
+    pub fn push(&mut self, values: &Values, millis: u64, now: Moment) {
+        let keyframe = self.sequence.is_multiple_of(KEYFRAME_EVERY);
+        let (mut batch, _) = encode(&mut self.encoder, values, (now, millis), keyframe);
+        self.sequence += 1;
+        batch.sequence = self.sequence;
+        batch.body.shrink_to_fit();
+        self.bytes += cost(&batch);
+        self.batches.push_back(batch);
+        let from = now.uptime.saturating_sub(KEPT);
+        while self
+            .batches
+            .front()
+            .is_some_and(|first| first.uptime < from)
+            || self.bytes > BYTES_MAX
+        {
+            let Some(first) = self.batches.pop_front() else {
+                break;
+            };
+            self.bytes -= cost(&first);
+        }
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The readings since a moment (milliseconds since boot), and those before it that a decoder needs first.
+    pub fn since(&self, uptime: u64) -> Vec<Batch> {
+        let wanted = self.batches.partition_point(|batch| batch.uptime < uptime);
+        let before = self.batches.iter().take(wanted.saturating_add(1));
+        let from = before
+            .enumerate()
+            .filter(|(_, batch)| batch.keyframe)
+            .map(|(at, _)| at)
+            .last();
+        // What is older than the first keyframe that is kept cannot be read any more.
+        let first = || self.batches.iter().position(|batch| batch.keyframe);
+        let from = from.or_else(first).unwrap_or(self.batches.len());
+        self.batches.iter().skip(from).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::testing::{count, level};
+    use spur_core::time::Millis;
+    use spur_core::usage::codec::Decoder;
+    use spur_core::usage::metric::Value;
+
+    fn fill(ring: &mut Ring, seconds: std::ops::Range<u64>, series: u32) {
+        for second in seconds {
+            let now = Moment {
+                at: Millis(0),
+                uptime: second * 1000,
+            };
+            let wide = i64::try_from(second * 7919 % 104_729 * 1_000_003).unwrap();
+            let values = (0..series)
+                .flat_map(|gpu| [count(gpu, second), level(gpu, wide)])
+                .collect();
+            ring.push(&values, 1000, now);
+        }
+    }
+
+    #[test]
+    fn ten_minutes_are_kept_and_can_be_read_from_any_moment() {
+        let mut ring = Ring::default();
+        fill(&mut ring, 1..2000, 2);
+        let mut decoder = Decoder::default();
+        let recent = ring.since(1_990_000);
+        assert!(recent.len() < 310 && recent.last().unwrap().uptime == 1_999_000);
+        for batch in &recent {
+            decoder.decode(batch).unwrap();
+        }
+        assert!(
+            decoder
+                .current()
+                .any(|(_, value)| value == Value::Count(1999))
+        );
+        assert!(ring.since(0).len() <= 601);
+        assert!(ring.since(u64::MAX).len() <= 300);
+    }
+
+    #[test]
+    fn bytes_are_bounded() {
+        let mut ring = Ring::default();
+        fill(&mut ring, 1..500, 8000);
+        assert!(
+            ring.bytes() <= BYTES_MAX && ring.bytes() > BYTES_MAX / 2,
+            "{}",
+            ring.bytes()
+        );
+    }
+}

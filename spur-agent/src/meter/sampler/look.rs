@@ -1,0 +1,98 @@
+//! Looking at control groups.
+
+use super::{GAP, Sampler};
+use crate::meter::governor::Part;
+use crate::meter::read::group::Depth;
+use crate::meter::read::rss;
+use spur_core::id::{JobId, StepKind};
+use spur_core::usage::words::UsageEventKind;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// `memory.stat` is read once in so many seconds.
+const STAT_EVERY: u64 = 10;
+
+/// Most processes whose memory is added up in a second, over the time.
+const RESIDENT_A_SECOND: u64 = 100;
+
+/// Least and most milliseconds between two sums of a group's processes.
+const RESIDENT_MIN: u64 = 2_000;
+const RESIDENT_MAX: u64 = 60_000;
+
+impl Sampler {
+    /// Takes the kernel's counts.
+    pub(super) fn read_kernel(&mut self, now: u64, millis: u64) {
+        self.counts.clear();
+        self.kernel.read(&mut self.counts);
+        if !self.counts.is_empty() {
+            let owners: BTreeMap<u64, (JobId, StepKind)> = self.owners();
+            for (cgroup, counts) in &self.counts {
+                let step = owners.get(cgroup).and_then(|(job, step)| {
+                    self.jobs
+                        .get_mut(job)
+                        .and_then(|present| present.job.steps.get_mut(step))
+                });
+                if let Some(step) = step {
+                    step.kernel = *counts;
+                }
+            }
+        }
+        self.read_work(now, millis);
+    }
+
+    /// The step of each group.
+    pub(super) fn owners(&self) -> BTreeMap<u64, (JobId, StepKind)> {
+        let groups = self.jobs.iter().flat_map(|(job, present)| {
+            present
+                .groups
+                .iter()
+                .map(|(step, group)| (group.cgroup, (*job, *step)))
+        });
+        groups.collect()
+    }
+
+    /// Reads the files of all groups, as deep as is due.
+    pub(super) fn read_groups(&mut self, now: u64) {
+        let pressure = self.governor.does(Part::Pressure);
+        let counted = self.counts.iter().any(|(_, counts)| counts.cpu.is_some());
+        let mut turn = self.times.seconds;
+        let mut gaps = Vec::new();
+        for (job, present) in &mut self.jobs {
+            for (kind, step) in &mut present.job.steps {
+                let Some(group) = present.groups.get_mut(kind) else {
+                    continue;
+                };
+                turn += 1;
+                let depth = Depth {
+                    counts: !counted,
+                    pressure,
+                    stat: !group.seen || turn.is_multiple_of(STAT_EVERY),
+                };
+                group.seen = true;
+                step.take_group(group.files.read(depth, &mut self.buffer));
+                if !group.files.has_memory() && now >= group.resident_at {
+                    let told = resident(&self.setup.proc, &group.path);
+                    let processes = told.map_or(0, |told| told.processes as u64);
+                    let pause = processes.saturating_mul(1000) / RESIDENT_A_SECOND;
+                    group.resident_at = now + pause.clamp(RESIDENT_MIN, RESIDENT_MAX);
+                    step.memory = told.map(|told| (told.bytes, true));
+                }
+                if step.ended.is_none() {
+                    step.looked(now, GAP);
+                }
+            }
+            gaps.extend(present.job.looked(now, GAP).map(|gap| (*job, gap)));
+        }
+        for (job, millis) in gaps {
+            let why = "the node stood still".into();
+            self.event(Some(job), None, UsageEventKind::Gap { millis, why });
+        }
+    }
+}
+
+/// The memory of a group's processes; a step's group has no groups below it that we made.
+fn resident(proc: &Path, group: &Path) -> Option<rss::Resident> {
+    let text = std::fs::read_to_string(group.join("cgroup.procs")).ok()?;
+    let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    rss::read(proc, &pids)
+}
