@@ -27,13 +27,13 @@ int switch_raw(spur_u64 *ctx)
 SEC("tp_btf")
 int fork_typed(spur_u64 *ctx)
 {
-	return start_process((struct task_struct *)ctx[1], 1);
+	return start_task((struct task_struct *)ctx[1], 1);
 }
 
 SEC("raw_tp")
 int fork_raw(spur_u64 *ctx)
 {
-	return start_process((struct task_struct *)ctx[1], 0);
+	return start_task((struct task_struct *)ctx[1], 0);
 }
 
 /* sched_process_exit: task, since Linux 6.16 whether its process ends */

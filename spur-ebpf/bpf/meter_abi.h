@@ -79,11 +79,8 @@ struct spur_meter_slot {
 	spur_u64 writes;
 };
 
-/* What runs on a CPU, if it is metered, and its counters when it came. */
-struct spur_meter_running {
-	spur_u64 slice; /* 0: nothing that is metered */
-	spur_u32 generation;
-	spur_u32 pid;
+/* The kernel's own counters of a task. */
+struct spur_meter_counters {
 	spur_u64 exec_ns;
 	spur_u64 wait_ns;
 	spur_u64 user_ns;
@@ -92,15 +89,21 @@ struct spur_meter_running {
 	spur_u64 minor_faults;
 };
 
-/* A task's counters when it was last seen to leave a CPU. */
+/* What runs on a CPU, and, if it is metered, its counters when it came. */
+struct spur_meter_running {
+	spur_u64 slice; /* 0: it is not metered */
+	spur_u32 generation;
+	spur_u32 pid;
+	struct spur_meter_counters counters;
+};
+
+/* A metered task when it was last seen: as it left a CPU, or began. */
 struct spur_meter_seen {
 	spur_u32 pid;
 	spur_u32 reserved;
-	spur_u64 left_ns;
-	spur_u64 exec_ns;
-	spur_u64 wait_ns;
-	spur_u64 user_ns;
-	spur_u64 system_ns;
+	struct spur_meter_place place;
+	spur_u64 time_ns;
+	struct spur_meter_counters counters;
 };
 
 /* A process of several threads that ends. */
@@ -145,10 +148,11 @@ struct spur_meter_holder {
 	spur_u32 device; /* as the kernel has it: major << 20 | minor */
 };
 
-/* What could not be counted. */
-struct spur_meter_lost {
-	spur_u64 gpu_jobs; /* whose beginning was not seen, or was forgotten */
-	spur_u64 gpu_rows; /* for which there was no room */
+/* Of all GPU schedulers together. */
+struct spur_meter_gpu_totals {
+	spur_u64 events;    /* as long as it stays, nothing has changed */
+	spur_u64 lost_jobs; /* whose beginning was not seen, or was forgotten */
+	spur_u64 lost_rows; /* jobs for which there was no room */
 };
 
 #endif

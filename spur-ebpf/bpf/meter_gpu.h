@@ -31,19 +31,27 @@ struct {
 	MAP_TYPE(value, struct spur_meter_gpu_work);
 } gpu_work SEC(".maps");
 
-SPUR_INLINE struct spur_meter_lost *losses(void)
+SPUR_INLINE struct spur_meter_gpu_totals *totals(void)
 {
 	spur_u32 zero = 0;
 
-	return map_lookup(&lost, &zero);
+	return map_lookup(&gpu_totals, &zero);
+}
+
+SPUR_INLINE void note_event(void)
+{
+	struct spur_meter_gpu_totals *total = totals();
+
+	if (total)
+		add(&total->events, 1);
 }
 
 SPUR_INLINE void lose_job(void)
 {
-	struct spur_meter_lost *count = losses();
+	struct spur_meter_gpu_totals *total = totals();
 
-	if (count)
-		add(&count->gpu_jobs, 1);
+	if (total)
+		add(&total->lost_jobs, 1);
 }
 
 /* A job is queued by the running task. Jobs of processes that nobody meters are followed too: they keep the GPU from others. */
@@ -63,13 +71,14 @@ SPUR_INLINE void gpu_run(spur_u64 fence, spur_u64 ring, spur_u64 time_ns)
 		return;
 	job->ring = ring;
 	job->run_ns = time_ns;
+	note_event();
 }
 
 SPUR_INLINE void charge_gpu(const struct spur_meter_gpu_job *job, const struct spur_meter_gpu_ring *ring, spur_u64 start, spur_u64 time_ns)
 {
 	struct spur_meter_gpu_key key = {.place = job->place};
 	struct spur_meter_gpu_work none = {}, *work;
-	struct spur_meter_lost *count;
+	struct spur_meter_gpu_totals *total;
 
 	if (!job->place.generation || !slot_at(&job->place, 0))
 		return;
@@ -86,9 +95,9 @@ SPUR_INLINE void charge_gpu(const struct spur_meter_gpu_job *job, const struct s
 		add(&work->jobs, 1);
 		return;
 	}
-	count = losses();
-	if (count)
-		add(&count->gpu_rows, 1);
+	total = totals();
+	if (total)
+		add(&total->lost_rows, 1);
 }
 
 /*
@@ -100,6 +109,7 @@ SPUR_INLINE void gpu_done(spur_u64 fence, struct spur_meter_gpu_ring *ring, spur
 	const struct spur_meter_gpu_job *job = map_lookup(&gpu_jobs, &fence);
 	spur_u64 start;
 
+	note_event();
 	if (!job || !job->run_ns) {
 		lose_job();
 		ring->done_ns = time_ns;

@@ -38,8 +38,8 @@ struct {
 	MAP_UINT(max_entries, 1);
 	MAP_UINT(map_flags, MAP_MMAPABLE);
 	MAP_TYPE(key, spur_u32);
-	MAP_TYPE(value, struct spur_meter_lost);
-} lost SEC(".maps");
+	MAP_TYPE(value, struct spur_meter_gpu_totals);
+} gpu_totals SEC(".maps");
 
 /* By cgroup id. */
 struct {

@@ -3,7 +3,7 @@
 #ifndef SPUR_METER_PROCESS_H
 #define SPUR_METER_PROCESS_H
 
-#include "meter_slot.h"
+#include "meter_seen.h"
 
 /* Processes of several threads that have been counted as ended. */
 struct {
@@ -28,14 +28,18 @@ SPUR_INLINE struct spur_meter_slot *slot_of(struct task_struct *task, int typed)
 	return place_of(&place, task, typed) ? slot_at(&place, this_cpu()) : 0;
 }
 
-/* The child is in its cgroup by now, also one that was cloned into it. Threads are no processes. */
-SPUR_INLINE int start_process(struct task_struct *child, int typed)
+/* The child is in its cgroup by now, also one that was cloned into it. Threads are no processes, and begin at 0 too. */
+SPUR_INLINE int start_task(struct task_struct *child, int typed)
 {
+	const struct spur_meter_counters none = {};
+	spur_u32 pid = GET(typed, child->pid);
+	struct spur_meter_place place;
 	struct spur_meter_slot *slot;
 
-	if (GET(typed, child->pid) != GET(typed, child->tgid))
+	if (!place_of(&place, child, typed))
 		return 0;
-	slot = slot_of(child, typed);
+	remember(&none, pid, &place, ktime_get_ns());
+	slot = pid == (spur_u32)GET(typed, child->tgid) ? slot_at(&place, this_cpu()) : 0;
 	if (slot)
 		add(&slot->starts, 1);
 	return 0;

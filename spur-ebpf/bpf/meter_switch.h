@@ -1,69 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Time on CPUs. What a task did while it ran is the difference of the kernel's own counters of it between its coming and its
- * leaving, so it adds up to what cpu.stat is made of. Per-CPU memory, no memory per task, no message.
+ * leaving, so it adds up to what cpu.stat is made of. Per-CPU memory, a fixed table of tasks, no message.
  */
 #ifndef SPUR_METER_SWITCH_H
 #define SPUR_METER_SWITCH_H
 
-#include "meter_slot.h"
+#include "meter_seen.h"
 
-struct {
-	MAP_UINT(type, MAP_ARRAY);
-	MAP_UINT(max_entries, SPUR_METER_SEEN);
-	MAP_TYPE(key, spur_u32);
-	MAP_TYPE(value, struct spur_meter_seen);
-} seen SEC(".maps");
-
-SPUR_INLINE struct spur_meter_seen *seen_of(spur_u32 pid)
+SPUR_INLINE void charge(const struct spur_meter_place *place, const struct spur_meter_counters *from, const struct spur_meter_counters *to,
+			spur_u32 cpu)
 {
-	spur_u32 index = pid & (SPUR_METER_SEEN - 1);
+	struct spur_meter_slot *slot = slot_at(place, cpu);
 
-	return map_lookup(&seen, &index);
-}
-
-/*
- * Two of a task's counters also grow while it does not run: its wait, when it is moved from one queue to another, and its times,
- * which some kernels bring up to date only after the switch. A task that has not run since it was seen to leave begins from there.
- */
-SPUR_INLINE void resume(struct spur_meter_running *now, spur_u64 time_ns)
-{
-	const struct spur_meter_seen *was = seen_of(now->pid);
-	spur_u64 away;
-
-	if (!was || was->pid != now->pid || was->exec_ns != now->exec_ns)
+	if (!slot)
 		return;
-	away = time_ns - was->left_ns;
-	if (now->wait_ns - was->wait_ns <= away)
-		now->wait_ns = was->wait_ns;
-	if (now->user_ns - was->user_ns <= away)
-		now->user_ns = was->user_ns;
-	if (now->system_ns - was->system_ns <= away)
-		now->system_ns = was->system_ns;
+	add(&slot->switches, 1);
+	add(&slot->cpu_ns, to->exec_ns - from->exec_ns);
+	add(&slot->runqueue_ns, to->wait_ns - from->wait_ns);
+	add(&slot->user_ns, to->user_ns - from->user_ns);
+	add(&slot->system_ns, to->system_ns - from->system_ns);
+	add(&slot->major_faults, to->major_faults - from->major_faults);
+	add(&slot->minor_faults, to->minor_faults - from->minor_faults);
 }
 
-SPUR_INLINE void read_counters(struct spur_meter_running *now, struct task_struct *task, int typed)
+/* The task leaves a CPU to which it was not seen to come: it is charged for what it did since it was last seen anywhere. */
+SPUR_INLINE void leave_unseen(struct task_struct *task, spur_u32 pid, spur_u64 time_ns, spur_u32 cpu, int typed)
 {
-	now->exec_ns = GET(typed, task->se.sum_exec_runtime);
-	now->wait_ns = GET_IF(typed, task->sched_info.run_delay);
-	now->user_ns = GET(typed, task->utime);
-	now->system_ns = GET(typed, task->stime);
-	now->major_faults = GET(typed, task->maj_flt);
-	now->minor_faults = GET(typed, task->min_flt);
-}
+	struct spur_meter_counters from, now;
+	struct spur_meter_place place;
 
-SPUR_INLINE void remember(const struct spur_meter_running *now, spur_u64 time_ns)
-{
-	struct spur_meter_seen *was = seen_of(now->pid);
-
-	if (!was)
+	if (!pid || !place_of(&place, task, typed))
 		return;
-	was->pid = now->pid;
-	was->left_ns = time_ns;
-	was->exec_ns = now->exec_ns;
-	was->wait_ns = now->wait_ns;
-	was->user_ns = now->user_ns;
-	was->system_ns = now->system_ns;
+	read_counters(&now, task, typed);
+	from = now;
+	resume(&from, pid, &place, time_ns);
+	remember(&now, pid, &place, time_ns);
+	charge(&place, &from, &now, cpu);
 }
 
 /*
@@ -73,30 +46,23 @@ SPUR_INLINE void remember(const struct spur_meter_running *now, spur_u64 time_ns
 SPUR_INLINE void leave(struct spur_meter_running *then, struct task_struct *task, spur_u64 time_ns, spur_u32 cpu, int typed)
 {
 	spur_u64 slice = then->slice;
-	struct spur_meter_running now;
-	struct spur_meter_slot *slot;
+	spur_u32 pid = GET(typed, task->pid);
+	struct spur_meter_counters now;
 	struct spur_meter_place place;
 
-	if (!slice)
+	if (slice)
+		*(volatile spur_u64 *)&then->slice = 0;
+	if (pid != then->pid) {
+		leave_unseen(task, pid, time_ns, cpu, typed);
 		return;
-	*(volatile spur_u64 *)&then->slice = 0;
-	now.pid = GET(typed, task->pid);
-	if (now.pid != then->pid) /* a switch was not seen: the programs were replaced */
+	}
+	if (!slice)
 		return;
 	place.slot = (spur_u32)(slice & SPUR_METER_SLOT_MASK) - 1;
 	place.generation = then->generation;
 	read_counters(&now, task, typed);
-	remember(&now, time_ns);
-	slot = slot_at(&place, cpu);
-	if (!slot)
-		return;
-	add(&slot->switches, 1);
-	add(&slot->cpu_ns, now.exec_ns - then->exec_ns);
-	add(&slot->runqueue_ns, now.wait_ns - then->wait_ns);
-	add(&slot->user_ns, now.user_ns - then->user_ns);
-	add(&slot->system_ns, now.system_ns - then->system_ns);
-	add(&slot->major_faults, now.major_faults - then->major_faults);
-	add(&slot->minor_faults, now.minor_faults - then->minor_faults);
+	remember(&now, pid, &place, time_ns);
+	charge(&place, &then->counters, &now, cpu);
 }
 
 SPUR_INLINE void enter(struct spur_meter_running *now, struct task_struct *task, spur_u64 time_ns, int typed)
@@ -104,12 +70,12 @@ SPUR_INLINE void enter(struct spur_meter_running *now, struct task_struct *task,
 	spur_u32 pid = GET(typed, task->pid);
 	struct spur_meter_place place;
 
+	now->pid = pid;
 	if (!pid || !place_of(&place, task, typed))
 		return;
-	now->pid = pid;
 	now->generation = place.generation;
-	read_counters(now, task, typed);
-	resume(now, time_ns);
+	read_counters(&now->counters, task, typed);
+	resume(&now->counters, pid, &place, time_ns);
 	*(volatile spur_u64 *)&now->slice = (time_ns & ~SPUR_METER_SLOT_MASK) | (place.slot + 1);
 }
 

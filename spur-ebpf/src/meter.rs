@@ -19,18 +19,16 @@ mod slots;
 
 pub use own::Timing;
 
-use self::abi::{RawMeterLost, RawMeterMeta};
+use self::abi::RawMeterMeta;
 use self::differs::KernelTypes;
 use self::gpu::Gpu;
 use self::holders::Walker;
-use self::memory::Memory;
 use self::object::{Maps, MeterPins};
 use self::probes::{Probe, Running, Starter};
 use self::slots::Slots;
 use crate::Result;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem::offset_of;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -210,7 +208,6 @@ pub struct Meter {
     coverage: Coverage,
     outcomes: Outcomes,
     gpu_modules: String,
-    lost: Memory,
     slots: Mutex<Slots>,
     gpu: Mutex<Gpu>,
     walker: Mutex<Option<Walker>>,
@@ -232,7 +229,7 @@ impl Meter {
         let flags = types.flags();
         let mut meter = Meter {
             slots: Mutex::new(Slots::open(&maps, &shape)?),
-            lost: Memory::open(maps.get("lost"))?,
+            gpu: Mutex::new(Gpu::open(&maps)?),
             pins,
             maps,
             shape,
@@ -241,7 +238,6 @@ impl Meter {
             coverage: Coverage::default(),
             outcomes: Vec::new(),
             gpu_modules: String::new(),
-            gpu: Mutex::default(),
             walker: Mutex::default(),
         };
         meter.start(&types)?;
@@ -369,11 +365,8 @@ impl Meter {
         lock(&self.slots).read(&self.coverage, into);
     }
 
-    /// What every cgroup that was added had GPUs do. A few system calls; none where the source is missing.
+    /// What every cgroup that was added had GPUs do. A few system calls; none while no GPU does anything.
     pub fn gpu(&self, into: &mut Vec<GpuWork>) -> Result<()> {
-        if !self.coverage.counts(Source::Gpu) {
-            return Ok(());
-        }
         let owners = lock(&self.slots).owners();
         lock(&self.gpu).read(&self.maps, &owners, into)
     }
@@ -382,9 +375,7 @@ impl Meter {
     /// for want of room, or there was no row for them.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        let lost = |offset| self.lost.read(offset);
-        lost(offset_of!(RawMeterLost, gpu_jobs))
-            .saturating_add(lost(offset_of!(RawMeterLost, gpu_rows)))
+        lock(&self.gpu).lost()
     }
 
     /// Time that the kernel spent in our programs, since they were loaded, while it measured: see [`Timing`]. `None` if it never did.

@@ -96,16 +96,21 @@ fn meters() -> Vec<(&'static str, Struct)> {
         ),
         (
             meter,
+            describe!("spur_meter_counters", RawTaskCounters {
+                exec_ns as "exec_ns", wait_ns as "wait_ns", user_ns as "user_ns", system_ns as "system_ns",
+                major_faults as "major_faults", minor_faults as "minor_faults",
+            }),
+        ),
+        (
+            meter,
             describe!("spur_meter_running", RawMeterRunning {
-                slice as "slice", generation as "generation", pid as "pid", exec_ns as "exec_ns", wait_ns as "wait_ns",
-                user_ns as "user_ns", system_ns as "system_ns", major_faults as "major_faults", minor_faults as "minor_faults",
+                slice as "slice", generation as "generation", pid as "pid", counters as "counters",
             }),
         ),
         (
             meter,
             describe!("spur_meter_seen", RawMeterSeen {
-                pid as "pid", reserved as "reserved", left_ns as "left_ns", exec_ns as "exec_ns", wait_ns as "wait_ns",
-                user_ns as "user_ns", system_ns as "system_ns",
+                pid as "pid", reserved as "reserved", place as "place", time_ns as "time_ns", counters as "counters",
             }),
         ),
         (
@@ -114,7 +119,7 @@ fn meters() -> Vec<(&'static str, Struct)> {
         ),
         (
             meter,
-            describe!("spur_meter_lost", RawMeterLost { gpu_jobs as "gpu_jobs", gpu_rows as "gpu_rows" }),
+            describe!("spur_meter_gpu_totals", RawGpuTotals { events as "events", lost_jobs as "lost_jobs", lost_rows as "lost_rows" }),
         ),
     ]
 }

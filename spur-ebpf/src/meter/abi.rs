@@ -103,6 +103,24 @@ pub struct RawMeterSlot {
     pub writes: u64,
 }
 
+/// `struct spur_meter_counters`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawTaskCounters {
+    /// On CPUs.
+    pub exec_ns: u64,
+    /// Waiting for one.
+    pub wait_ns: u64,
+    /// As the tick saw it.
+    pub user_ns: u64,
+    /// As the tick saw it.
+    pub system_ns: u64,
+    /// Faults that waited for a device.
+    pub major_faults: u64,
+    /// Faults that did not.
+    pub minor_faults: u64,
+}
+
 /// `struct spur_meter_running`: mapped into user space.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,20 +129,10 @@ pub struct RawMeterRunning {
     pub slice: u64,
     /// Of the slot.
     pub generation: u32,
-    /// The thread.
+    /// The thread, metered or not.
     pub pid: u32,
-    /// Its counters when it came.
-    pub exec_ns: u64,
-    /// As above.
-    pub wait_ns: u64,
-    /// As above.
-    pub user_ns: u64,
-    /// As above.
-    pub system_ns: u64,
-    /// As above.
-    pub major_faults: u64,
-    /// As above.
-    pub minor_faults: u64,
+    /// When it came, if it is metered.
+    pub counters: RawTaskCounters,
 }
 
 /// `struct spur_meter_seen`
@@ -135,16 +143,12 @@ pub struct RawMeterSeen {
     pub pid: u32,
     /// Zero.
     pub reserved: u32,
-    /// When it left a CPU.
-    pub left_ns: u64,
-    /// Its counters then.
-    pub exec_ns: u64,
-    /// As above.
-    pub wait_ns: u64,
-    /// As above.
-    pub user_ns: u64,
-    /// As above.
-    pub system_ns: u64,
+    /// Whose it was.
+    pub place: RawMeterPlace,
+    /// When it was seen.
+    pub time_ns: u64,
+    /// Then.
+    pub counters: RawTaskCounters,
 }
 
 /// `struct spur_meter_ending`
@@ -223,14 +227,16 @@ pub struct RawHolder {
     pub device: u32,
 }
 
-/// `struct spur_meter_lost`
+/// `struct spur_meter_gpu_totals`: mapped into user space.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RawMeterLost {
-    /// Jobs of GPUs whose beginning was not seen, or was forgotten.
-    pub gpu_jobs: u64,
-    /// Jobs of GPUs for which there was no row.
-    pub gpu_rows: u64,
+pub struct RawGpuTotals {
+    /// As long as it stays, nothing has changed.
+    pub events: u64,
+    /// Jobs whose beginning was not seen, or was forgotten.
+    pub lost_jobs: u64,
+    /// Jobs for which there was no row.
+    pub lost_rows: u64,
 }
 
 // Keys that are one number.
@@ -239,12 +245,13 @@ plain!(RawMeterMeta, 4 + 4 + 8 + 4 + 4);
 plain!(RawMeterSettings, 4 * 4);
 plain!(RawMeterPlace, 4 + 4);
 plain!(RawMeterSlot, 8 + 2 * 4 + 14 * 8);
+plain!(RawTaskCounters, 6 * 8);
 plain!(RawMeterRunning, 8 + 2 * 4 + 6 * 8);
-plain!(RawMeterSeen, 2 * 4 + 5 * 8);
+plain!(RawMeterSeen, 2 * 4 + 8 + 7 * 8);
 plain!(RawMeterEnding, 2 * 8);
 plain!(RawGpuJob, 8 + 3 * 8);
 plain!(RawGpuRing, 3 * 8 + DEVICE_LEN + RING_LEN);
 plain!(RawGpuKey, 8 + DEVICE_LEN + RING_LEN);
 plain!(RawGpuWork, 3 * 8);
 plain!(RawHolder, 8 + 4 + 4);
-plain!(RawMeterLost, 2 * 8);
+plain!(RawGpuTotals, 3 * 8);

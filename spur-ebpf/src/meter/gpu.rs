@@ -1,46 +1,84 @@
 //! What jobs did on GPUs that the kernel schedules.
 
 use super::GpuWork;
-use super::abi::{RawGpuJob, RawGpuKey, RawGpuRing, RawGpuWork, RawMeterPlace};
+use super::abi::{RawGpuJob, RawGpuKey, RawGpuRing, RawGpuTotals, RawGpuWork, RawMeterPlace};
+use super::memory::Memory;
 use super::object::Maps;
 use super::slots::{forget, rows};
 use crate::abi::Plain;
 use crate::{Result, sys};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 
-/// What was said last of each row: a counter never goes back.
-#[derive(Debug, Default)]
+/// Cgroups by their places.
+pub(super) type Owners = BTreeMap<RawMeterPlace, u64>;
+
+#[derive(Debug)]
 pub(super) struct Gpu {
-    said: BTreeMap<RawGpuKey, u64>,
+    totals: Memory,
+    /// What was said last of each row: a counter never goes back.
+    said: BTreeMap<RawGpuKey, RawGpuWork>,
+    /// Number of events then, if no job was under way: as long as it stays, the rows do.
+    idle_since: Option<u64>,
 }
 
 impl Gpu {
+    pub(super) fn open(maps: &Maps) -> Result<Gpu> {
+        Ok(Gpu {
+            totals: Memory::open(maps.get("gpu_totals"))?,
+            said: BTreeMap::new(),
+            idle_since: None,
+        })
+    }
+
+    /// Jobs that could not be charged.
+    pub(super) fn lost(&self) -> u64 {
+        let lost = |offset| self.totals.read(offset);
+        let jobs = lost(offset_of!(RawGpuTotals, lost_jobs));
+        jobs.saturating_add(lost(offset_of!(RawGpuTotals, lost_rows)))
+    }
+
     /// Every row of a metered cgroup, and time of jobs that the GPUs work on now.
     pub(super) fn read(
         &mut self,
         maps: &Maps,
-        owners: &BTreeMap<RawMeterPlace, u64>,
+        owners: &Owners,
         into: &mut Vec<GpuWork>,
     ) -> Result<()> {
-        let mut work: BTreeMap<RawGpuKey, RawGpuWork> =
-            rows(maps.get("gpu_work"))?.into_iter().collect();
-        for (key, busy_ns) in in_flight(maps)? {
-            work.entry(key).or_default().busy_ns += busy_ns;
+        let events = self.totals.read(offset_of!(RawGpuTotals, events));
+        if self.idle_since != Some(events) {
+            self.look(maps, owners, events)?;
         }
-        for (key, raw) in work {
-            let Some(&cgroup_id) = owners.get(&key.place) else {
-                continue;
-            };
-            let said = self.said.entry(key).or_default();
-            *said = raw.busy_ns.max(*said);
-            into.push(GpuWork {
-                cgroup_id,
+        let of = |(key, raw): (&RawGpuKey, &RawGpuWork)| {
+            Some(GpuWork {
+                cgroup_id: *owners.get(&key.place)?,
                 device: text(&key.device),
                 ring: text(&key.ring),
-                busy_ns: *said,
+                busy_ns: raw.busy_ns,
                 queue_ns: raw.queue_ns,
                 jobs: raw.jobs,
-            });
+            })
+        };
+        into.extend(self.said.iter().filter_map(of));
+        Ok(())
+    }
+
+    fn look(&mut self, maps: &Maps, owners: &Owners, events: u64) -> Result<()> {
+        let work: Vec<(RawGpuKey, RawGpuWork)> = rows(maps.get("gpu_work"))?;
+        let mut work: BTreeMap<RawGpuKey, RawGpuWork> = work.into_iter().collect();
+        let mut in_flight = in_flight(maps)?;
+        in_flight.retain(|key, _| owners.contains_key(&key.place));
+        self.idle_since = in_flight.is_empty().then_some(events);
+        for (key, busy_ns) in in_flight {
+            work.entry(key).or_default().busy_ns += busy_ns;
+        }
+        for (key, mut raw) in work
+            .into_iter()
+            .filter(|(key, _)| owners.contains_key(&key.place))
+        {
+            let said = self.said.entry(key).or_default();
+            raw.busy_ns = raw.busy_ns.max(said.busy_ns);
+            *said = raw;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The meter's maps: made, pinned, found again.
 
 use super::abi::{
-    ABI, RawGpuJob, RawGpuKey, RawGpuRing, RawGpuWork, RawMeterEnding, RawMeterLost, RawMeterMeta,
+    ABI, RawGpuJob, RawGpuKey, RawGpuRing, RawGpuTotals, RawGpuWork, RawMeterEnding, RawMeterMeta,
     RawMeterPlace, RawMeterRunning, RawMeterSeen, RawMeterSettings, RawMeterSlot, SLOTS_MAX,
 };
 use crate::abi::Plain;
@@ -26,7 +26,7 @@ const META: &str = "meta";
 const MAPS: [(&str, MapType, usize, usize); 11] = [
     ("slots", MapType::Array, 4, size_of::<RawMeterSlot>()),
     ("running", MapType::Array, 4, size_of::<RawMeterRunning>()),
-    ("lost", MapType::Array, 4, size_of::<RawMeterLost>()),
+    ("gpu_totals", MapType::Array, 4, size_of::<RawGpuTotals>()),
     ("places", MapType::Hash, 8, size_of::<RawMeterPlace>()),
     ("seen", MapType::Array, 4, size_of::<RawMeterSeen>()),
     ("ending", MapType::LruHash, size_of::<RawMeterEnding>(), 4),

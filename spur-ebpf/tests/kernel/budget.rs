@@ -9,6 +9,23 @@ use std::sync::Mutex;
 const BUDGET: &str = include_str!("../../verifier-budget.toml");
 const FENCE: &[u8] = include_bytes!(env!("SPUR_FENCE_OBJECT"));
 const GUARD: &[u8] = include_bytes!(env!("SPUR_GUARD_OBJECT"));
+const METER: &[u8] = include_bytes!(env!("SPUR_METER_OBJECT"));
+const METER_GPU: &[u8] = include_bytes!(env!("SPUR_METER_GPU_OBJECT"));
+const HOLDERS: &[u8] = include_bytes!(env!("SPUR_HOLDERS_OBJECT"));
+/// Tracepoints of the meter's programs that know types, which are part of what the verifier looks at.
+const EVENTS: [(&str, &[&str]); 9] = [
+    ("switch", &["sched_switch"]),
+    ("fork", &["sched_process_fork"]),
+    ("exit", &["sched_process_exit"]),
+    ("victim", &["mark_victim"]),
+    ("bio", &["block_bio_queue"]),
+    ("split", &["block_split"]),
+    ("queue", &["drm_sched_job_queue", "drm_sched_job"]),
+    ("run", &["drm_sched_job_run", "drm_run_job"]),
+    ("done", &["drm_sched_job_done", "drm_sched_process_job"]),
+];
+/// All values of the meter's flags, which say in what kernels differ: with the wrong ones some programs cannot be loaded.
+const METER_FLAGS: u32 = 8;
 /// `BPF_LOG_STATS`: the verifier says at the end what it did.
 const STATISTICS: u32 = 4;
 
@@ -19,6 +36,14 @@ type Counts = BTreeMap<String, u64>;
 
 /// Loads one program of an object and reads what the verifier says; `None` if this kernel does not take it.
 fn processed(object: &[u8], name: &str) -> Option<u64> {
+    let differs = object == METER;
+    let flags = 0..if differs { METER_FLAGS } else { 1 };
+    flags
+        .into_iter()
+        .find_map(|flags| processed_with(object, name, flags))
+}
+
+fn processed_with(object: &[u8], name: &str, flags: u32) -> Option<u64> {
     SAID.lock().unwrap().clear();
     let before = set_print(Some((PrintLevel::Debug, |_, text| {
         SAID.lock().unwrap().push_str(&text);
@@ -28,15 +53,27 @@ fn processed(object: &[u8], name: &str) -> Option<u64> {
         let wanted = program.name() == name;
         program.set_autoload(wanted);
         program.set_log_level(STATISTICS);
+        let probe = name.strip_suffix("_typed").filter(|_| wanted);
+        let events = EVENTS.iter().find(|(known, _)| Some(*known) == probe);
+        if let Some((_, events)) = events {
+            // Where none is there, the program is not loaded.
+            let mut target = |event: &&str| program.set_attach_target(0, Some((*event).to_owned()));
+            let _found = events.iter().any(|event| target(event).is_ok());
+        }
     }
     for mut map in open.maps_mut() {
-        if map.name() == ".rodata.guard" {
-            // hash, level of jobs, whether to refuse signals
-            let settings: Vec<u8> = [1u64, 2]
+        // The guard: hash, level of jobs, whether to refuse signals. The meter: level, shards, flags.
+        let settings: Option<[u32; 4]> = match map.name().to_str() {
+            Some(".rodata.guard") => Some([1, 0, 2, 0]),
+            Some(".rodata.meter") => Some([2, 1, flags, 0]),
+            _ => None,
+        };
+        if let Some(settings) = settings {
+            let bytes: Vec<u8> = settings
                 .iter()
                 .flat_map(|word| word.to_ne_bytes())
                 .collect();
-            map.set_initial_value(&settings).unwrap();
+            map.set_initial_value(&bytes).unwrap();
         }
     }
     let loaded = open.load();
@@ -61,7 +98,7 @@ fn names(object: &[u8]) -> Vec<String> {
 }
 
 fn measure() -> Counts {
-    [FENCE, GUARD]
+    [FENCE, GUARD, METER, METER_GPU, HOLDERS]
         .into_iter()
         .flat_map(|object| names(object).into_iter().map(move |name| (object, name)))
         .filter_map(|(object, name)| Some((name.clone(), processed(object, &name)?)))

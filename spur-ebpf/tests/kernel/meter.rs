@@ -1,7 +1,11 @@
 //! The meter in the running kernel.
 
+mod block;
 mod cpu;
+mod gpu;
+mod holders;
 mod place;
+mod victims;
 
 use crate::lab::*;
 use spur_ebpf::meter::{Counts, Covered, Meter, Source};
