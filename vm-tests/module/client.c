@@ -79,10 +79,11 @@ static int submit_one(struct testgpu_client *client, const struct spur_testgpu_s
 	job->tag = args->tag;
 	job->duration_ns = (u64)args->duration_us * NSEC_PER_USEC;
 	error = testgpu_job_init(&job->base, &client->entities[args->ring], client->id);
-	if (error) {
-		kfree(job);
-		return error;
-	}
+	if (error)
+		goto undo;
+	error = testgpu_job_prepare(job);
+	if (error)
+		goto undo_init;
 	kref_get(&client->ref);
 	job->client = client;
 	atomic_inc(&ring->alive);
@@ -92,6 +93,11 @@ static int submit_one(struct testgpu_client *client, const struct spur_testgpu_s
 	// From here on it is the scheduler's.
 	drm_sched_entity_push_job(&job->base);
 	return 0;
+undo_init:
+	drm_sched_job_cleanup(&job->base);
+undo:
+	kfree(job);
+	return error;
 }
 
 int testgpu_submit(struct drm_device *drm, void *data, struct drm_file *file)

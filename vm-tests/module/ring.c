@@ -31,6 +31,18 @@ static const struct dma_fence_ops fence_ops = {
 	.get_timeline_name = timeline_name,
 };
 
+// Made beforehand, so that nothing lies between the scheduler's word that it hands a job over and the hardware's start.
+int testgpu_job_prepare(struct testgpu_job *job)
+{
+	struct hardware_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+
+	if (!fence)
+		return -ENOMEM;
+	spin_lock_init(&fence->lock);
+	job->hardware = &fence->base;
+	return 0;
+}
+
 static struct testgpu_job *to_job(struct drm_sched_job *base)
 {
 	return container_of(base, struct testgpu_job, base);
@@ -40,23 +52,22 @@ static struct dma_fence *run_job(struct drm_sched_job *base)
 {
 	struct testgpu_job *job = to_job(base);
 	struct testgpu_ring *ring = job->ring;
-	struct hardware_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	struct dma_fence *fence = job->hardware;
 	unsigned long flags;
 
-	if (!fence)
-		return ERR_PTR(-ENOMEM);
-	spin_lock_init(&fence->lock);
 	spin_lock_irqsave(&ring->lock, flags);
-	dma_fence_init(&fence->base, &fence_ops, &fence->lock, ring->fence_context, ++ring->fence_seqno);
-	// One reference for the scheduler, one for the hardware.
-	job->hardware = dma_fence_get(&fence->base);
+	dma_fence_init(fence, &fence_ops, &container_of(fence, struct hardware_fence, base)->lock, ring->fence_context,
+		       ++ring->fence_seqno);
+	job->handed_over = true;
+	// One reference for the hardware, one for the scheduler.
+	dma_fence_get(fence);
 	list_add_tail(&job->link, &ring->jobs);
 	if (list_is_singular(&ring->jobs)) {
 		job->started = ktime_get();
 		hrtimer_start(&ring->timer, ns_to_ktime(job->duration_ns), HRTIMER_MODE_REL);
 	}
 	spin_unlock_irqrestore(&ring->lock, flags);
-	return &fence->base;
+	return fence;
 }
 
 // The hardware has executed the first job: the books first, then the next job, then the word that this one is done.
@@ -103,6 +114,8 @@ static void free_job(struct drm_sched_job *base)
 	struct testgpu_ring *ring = job->ring;
 
 	drm_sched_job_cleanup(base);
+	if (!job->handed_over)
+		kfree(container_of(job->hardware, struct hardware_fence, base));
 	testgpu_client_put(job->client);
 	kfree(job);
 	if (atomic_dec_and_test(&ring->alive))

@@ -85,7 +85,9 @@ struct testgpu_job {
 	struct testgpu_client *client;
 	struct testgpu_ring *ring;
 	struct list_head link;
+	/* The hardware's word that it is done; its own once the job is handed over. */
 	struct dma_fence *hardware;
+	bool handed_over;
 	u64 tag;
 	u64 duration_ns;
 	ktime_t started;
@@ -93,6 +95,7 @@ struct testgpu_job {
 
 extern const char *const testgpu_ring_names[RINGS];
 
+int testgpu_job_prepare(struct testgpu_job *job);
 int testgpu_ring_init(struct testgpu *gpu, unsigned int index, unsigned int depth);
 void testgpu_ring_fini(struct testgpu_ring *ring);
 

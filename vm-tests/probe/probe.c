@@ -39,8 +39,9 @@
 //     child                   the rest is done by a child
 //     say:WORD                print it
 //     until:FILE              wait until that file is there
-//   probe spawn N US          N processes, one after the other, each of which computes for US microseconds
-//   probe transfer PATH read|write BYTES BLOCK   past the page cache, BLOCK bytes at a time
+//   probe spawn N US [DISK]   N processes, one after the other, each of which writes and reads one block of that disk and computes
+//                             for US microseconds
+//   probe in GROUP VERB...    the same program again, born in that control group
 #include "probe.h"
 
 #define VERB(name, count) (strcmp(argv[1], name) == 0 && argc >= 2 + (count))
@@ -63,9 +64,12 @@ static int run_load(int argc, char **argv)
 	if (VERB("gpu", 2))
 		return gpu_work(argv[2], argv + 3);
 	if (VERB("spawn", 2))
-		return spawn_many(atol(argv[2]), atol(argv[3]));
-	if (VERB("transfer", 4))
-		return transfer(argv[2], strcmp(argv[3], "write") == 0, (size_t)atol(argv[4]), (size_t)atol(argv[5]));
+		return spawn_many(atol(argv[2]), atol(argv[3]), argv[4]);
+	if (VERB("in", 2)) {
+		const char *group = argv[2];
+		argv[2] = argv[0];
+		return run_in(group, argv + 2);
+	}
 	fprintf(stderr, "usage: see the head of probe.c\n");
 	return 64;
 }

@@ -73,7 +73,7 @@ int bench(const char *path, long count);
 
 // work.c
 int gpu_work(const char *path, char **steps);
-int spawn_many(long count, long micros);
-int transfer(const char *path, int writing, size_t bytes, size_t block);
+int spawn_many(long count, long micros, const char *disk);
+int run_in(const char *group, char **argv);
 
 #endif

@@ -4,9 +4,15 @@
 
 #include "../module/spur_testgpu.h"
 
+#include <linux/sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
+
+// What one short process writes and reads, and how many of those a disk must hold.
+#define BLOCK 4096
+#define BLOCKS 4096
 
 // Longest that queued work may take, in milliseconds.
 #define WAIT_MS 120000
@@ -135,39 +141,64 @@ static void compute(long micros)
 	while (now.tv_sec * 1000000 + now.tv_nsec / 1000 < micros);
 }
 
-int spawn_many(long count, long micros)
+// One block past the page cache, at a place of its own: the memory is aligned as O_DIRECT demands.
+static int one_block(int fd, long number, int writing)
+{
+	static char block[BLOCK] __attribute__((aligned(BLOCK)));
+	off_t at = (off_t)(number % BLOCKS) * BLOCK;
+
+	block[0] = (char)number;
+	return (writing ? pwrite(fd, block, BLOCK, at) : pread(fd, block, BLOCK, at)) == BLOCK ? 0 : -1;
+}
+
+static int short_life(long number, long micros, const char *disk)
+{
+	if (disk) {
+		int fd = open(disk, O_RDWR | O_DIRECT | O_CLOEXEC);
+		if (fd < 0 || one_block(fd, number, 1) < 0 || one_block(fd, number, 0) < 0)
+			return say_failed(disk);
+	}
+	compute(micros);
+	return 0;
+}
+
+int spawn_many(long count, long micros, const char *disk)
 {
 	for (long i = 0; i < count; i++) {
 		pid_t child = fork();
+		int status;
+
 		if (child < 0)
 			return say_failed("fork");
-		if (child == 0) {
-			compute(micros);
-			_exit(0);
-		}
-		while (waitpid(child, NULL, 0) < 0)
+		if (child == 0)
+			_exit(short_life(i, micros, disk));
+		while (waitpid(child, &status, 0) < 0)
 			if (errno != EINTR)
 				return say_failed("wait");
+		if (status != 0)
+			return 1;
 	}
 	printf("spawned %ld\n", count);
 	return 0;
 }
 
-int transfer(const char *path, int writing, size_t bytes, size_t block)
+int run_in(const char *group, char **argv)
 {
-	int fd = open(path, (writing ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
-	void *memory = NULL;
+	int dir = open(group, O_DIRECTORY | O_CLOEXEC), status;
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)dir};
 
-	if (fd < 0)
-		return say_failed(path);
-	if (posix_memalign(&memory, 4096, block) != 0)
-		return say_failed("memory");
-	memset(memory, 7, block);
-	for (size_t at = 0; at < bytes; at += block) {
-		ssize_t size = writing ? pwrite(fd, memory, block, (off_t)at) : pread(fd, memory, block, (off_t)at);
-		if (size != (ssize_t)block)
-			return say_failed("transfer");
+	if (dir < 0)
+		return say_failed(group);
+	pid_t child = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (child < 0)
+		return say_failed("clone3");
+	if (child == 0) {
+		execv("/proc/self/exe", argv);
+		_exit(say_failed("exec"));
 	}
-	printf("transferred %zu\n", bytes);
-	return 0;
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return say_failed("wait");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 70;
 }

@@ -12,6 +12,7 @@ mod late;
 mod launch;
 mod limits;
 mod lockdown;
+pub mod meter;
 mod passing;
 mod reaching;
 mod restart;
@@ -144,6 +145,14 @@ const TESTS: &[(&str, Test)] = &[
     (
         "a_job_keeps_one_test_gpu_busy_and_opens_no_other",
         Own(testgpu::fenced),
+    ),
+    (
+        "the_meter_knows_each_jobs_time_on_a_gpu",
+        Own(meter::gpu_time),
+    ),
+    (
+        "the_meter_knows_each_jobs_cpu_time_and_block_io",
+        Own(meter::cpu_and_disk),
     ),
     ("a_dev_cluster_leaves_nothing", Own(dev::leaves_nothing)),
     (

@@ -17,6 +17,7 @@ pub mod escapes;
 pub mod guest;
 pub mod host;
 pub mod leftovers;
+pub mod meter;
 pub mod probe;
 pub mod procs;
 pub mod user;

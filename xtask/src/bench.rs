@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn build_release() -> Result<()> {
+pub(crate) fn build_release() -> Result<()> {
     let packages = ["-p", "spur-ctl", "-p", "spur-agent", "--bins"];
     sh::run(sh::cargo(&["build", "--locked", "--release"]).args(packages))
 }
@@ -147,7 +147,7 @@ fn guard(report: &mut Report) -> Result<()> {
         let outcome = vm::boot(
             kernel,
             GUARD_LIMIT,
-            None,
+            &[],
             &vm::tests(&["--bench".to_owned()]),
         )?;
         for line in outcome

@@ -21,15 +21,15 @@ const ROOM_PERCENT: u64 = 20;
 pub(crate) fn run() -> Result<()> {
     setup::for_build()?;
     vm::build()?;
-    let programs = vm::build_kernel_tests()?;
+    let programs = [vm::kernel_tests()?];
     let command = ["env", MEASURE, "kernel-tests", "--nocapture", TEST].map(str::to_owned);
     let mut lines = Vec::new();
     for kernel in vm::KERNELS {
-        let outcome = vm::boot(kernel, LIMIT, Some(&programs), &command)?;
+        let outcome = vm::boot(kernel, LIMIT, &programs, &command)?;
         ensure!(outcome.ok, "measuring failed on kernel {kernel}");
         lines.extend(outcome.lines);
     }
-    lines.extend(here(&programs)?);
+    lines.extend(here(&programs[0].file)?);
     let text = render(&lines);
     ensure!(text.contains("spur_fence"), "nothing was measured");
     std::fs::write(BUDGET, text).with_context(|| format!("writing {BUDGET}"))

@@ -6,7 +6,6 @@ use crate::{setup, sh, vm};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Where the document with the table is, from the workspace's root.
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match setup::no_machine() {
         Some(why) => println!("escapes: no virtual machines here: {why}"),
         None => {
-            let programs = vm::build_kernel_tests()?;
+            let programs = [vm::kernel_tests()?];
             for kernel in &kernels {
                 results += &in_guest(kernel, &guest, &programs, args.limit)?;
             }
@@ -116,8 +115,8 @@ fn on_host(package: &str, names: &[String]) -> Result<String> {
 }
 
 /// The guest's tests on one kernel, as lines for the judge.
-fn in_guest(kernel: &str, names: &[String], programs: &Path, limit: u64) -> Result<String> {
-    let outcome = vm::boot(kernel, limit, Some(programs), &vm::tests(names))?;
+fn in_guest(kernel: &str, names: &[String], programs: &[vm::Extra], limit: u64) -> Result<String> {
+    let outcome = vm::boot(kernel, limit, programs, &vm::tests(names))?;
     let said = outcome
         .lines
         .iter()

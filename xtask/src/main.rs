@@ -6,6 +6,7 @@ mod demo;
 mod dev;
 mod escapes;
 mod lint;
+mod meter_check;
 mod setup;
 mod sh;
 mod suite;
@@ -47,6 +48,8 @@ enum Task {
     Escapes(escapes::Args),
     /// Measure on every kernel what the BPF programs cost the verifier, and write that as their budget.
     Budget,
+    /// Hold the meter against the truth, on real kernels and here, and print the error of everything.
+    MeterCheck(meter_check::Args),
     /// Measure, and print ratios.
     Bench(bench::Args),
     /// Run the simulator over a range of seeds.
@@ -81,6 +84,7 @@ fn run(task: Task) -> Result<()> {
         Task::Vm(args) => vm::run(&args),
         Task::Escapes(args) => escapes::run(&args),
         Task::Budget => budget::run(),
+        Task::MeterCheck(args) => meter_check::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Sim { seeds } => lint::sim(&seeds),
     }

@@ -121,7 +121,8 @@ fn machine(no_vm: bool, tally: &mut Tally) -> Result<()> {
         return Ok(());
     }
     let before = tally.failed;
-    let outcome = vm::boot(KERNEL, VM_LIMIT, None, &vm::tests(&["--own".to_owned()]))?;
+    let extras = [vm::meter_print()?];
+    let outcome = vm::boot(KERNEL, VM_LIMIT, &extras, &vm::tests(&["--own".to_owned()]))?;
     for line in &outcome.lines {
         tally.read_guest(line);
     }

@@ -3,7 +3,7 @@
 use crate::suite::Tally;
 use crate::{setup, sh};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Kernels that the fence claims to work on, oldest first.
 pub(crate) const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7"];
@@ -32,10 +32,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let kernels = kernels(&args.kernel)?;
     setup::for_build()?;
     build()?;
-    let programs = if args.command.is_empty() {
-        Some(build_kernel_tests()?)
+    let extras = if args.command.is_empty() {
+        vec![kernel_tests()?, meter_print()?]
     } else {
-        None
+        Vec::new()
     };
     let mut command = args.command.clone();
     if !args.tests.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (mut verdicts, mut good) = (Vec::new(), true);
     for kernel in kernels {
         // A kernel that cannot be booted does not keep the others from it.
-        let (verdict, ok) = match boot(kernel, args.limit, programs.as_deref(), &command) {
+        let (verdict, ok) = match boot(kernel, args.limit, &extras, &command) {
             Ok(outcome) => (outcome.verdict(), outcome.ok),
             Err(error) => (format!("FAILED ({error:#})"), false),
         };
@@ -106,15 +106,41 @@ pub(crate) fn build() -> Result<()> {
     sh::run(sh::cargo(&["build", "--locked", "--bins"]).args(packages))
 }
 
-/// Builds the tests of the BPF programs, and says where they are.
-pub(crate) fn build_kernel_tests() -> Result<PathBuf> {
+/// A program for the guest that is none of the binaries.
+pub(crate) struct Extra {
+    /// Its name in the guest.
+    name: &'static str,
+    /// Where it is here.
+    pub(crate) file: PathBuf,
+}
+
+/// Builds the tests of the BPF programs.
+pub(crate) fn kernel_tests() -> Result<Extra> {
+    let file = build_ebpf("--test", "kernel")?;
+    Ok(Extra {
+        name: "kernel-tests",
+        file,
+    })
+}
+
+/// Builds the program that prints what the meter counts.
+pub(crate) fn meter_print() -> Result<Extra> {
+    let file = build_ebpf("--example", "meter_print")?;
+    Ok(Extra {
+        name: "meter-print",
+        file,
+    })
+}
+
+/// Builds a program of spur-ebpf's, and says where it is.
+fn build_ebpf(kind: &str, target: &str) -> Result<PathBuf> {
     let args = [
         "build",
         "--locked",
         "-p",
         "spur-ebpf",
-        "--test",
-        "kernel",
+        kind,
+        target,
         "--message-format",
         "json-render-diagnostics",
     ];
@@ -122,7 +148,7 @@ pub(crate) fn build_kernel_tests() -> Result<PathBuf> {
     let program =
         cargo_metadata::Message::parse_stream(text.as_bytes()).find_map(|message| match message {
             Ok(cargo_metadata::Message::CompilerArtifact(artifact))
-                if artifact.target.name == "kernel" =>
+                if artifact.target.name == target =>
             {
                 artifact.executable
             }
@@ -130,14 +156,14 @@ pub(crate) fn build_kernel_tests() -> Result<PathBuf> {
         });
     program
         .map(Into::into)
-        .context("cargo built no test program of spur-ebpf's")
+        .with_context(|| format!("cargo built no {target} of spur-ebpf's"))
 }
 
-/// Boots a kernel with the binaries as they are built, and the tests of the BPF programs if given.
+/// Boots a kernel with the binaries as they are built, and more programs.
 pub(crate) fn boot(
     kernel: &str,
     limit: u64,
-    programs: Option<&Path>,
+    extras: &[Extra],
     command: &[String],
 ) -> Result<Outcome> {
     let bins = sh::bin_dir()?;
@@ -148,9 +174,8 @@ pub(crate) fn boot(
         .arg(limit.to_string())
         .arg("--bins")
         .arg(&bins);
-    if let Some(programs) = programs {
-        vm.arg("--with")
-            .arg(format!("kernel-tests={}", programs.display()));
+    for Extra { name, file } in extras {
+        vm.arg("--with").arg(format!("{name}={}", file.display()));
     }
     if !command.is_empty() {
         vm.arg("--").args(command);

@@ -67,6 +67,13 @@ impl TestGpus {
         self.truth(gpu, &format!("device 0 {ring} "))
     }
 
+    /// Forgets what was executed so far.
+    pub(super) fn begin_anew(&self) {
+        for gpu in 0..self.nodes.len() {
+            fs::write(device(gpu).join("truth"), "0").expect("root may");
+        }
+    }
+
     fn truth(&self, gpu: usize, line: &str) -> Work {
         let text = host::read(&device(gpu).join("truth"));
         assert!(!text.contains("untold"), "too many tags: {text}");
@@ -82,9 +89,14 @@ impl TestGpus {
     }
 }
 
+/// The device's name on its bus.
+pub(super) fn name(gpu: usize) -> String {
+    format!("{MODULE}.{gpu}")
+}
+
 /// The platform device.
 fn device(gpu: usize) -> PathBuf {
-    format!("/sys/devices/platform/{MODULE}.{gpu}").into()
+    Path::new("/sys/devices/platform").join(name(gpu))
 }
 
 /// The device's render node.
