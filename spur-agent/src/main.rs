@@ -7,7 +7,7 @@ mod leftovers;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use spur_agent::config::{Config, DEFAULT_PATH};
-use spur_agent::{discover, fence, hollow};
+use spur_agent::{discover, fence, hollow, meter};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
             daemon::nvml_probe();
             return ExitCode::SUCCESS;
         }
+        [_, verb] if verb == meter::nvml::COMMAND => return meter::nvml::child::main(),
         _ => {}
     }
     let args = match Args::try_parse() {

@@ -5,12 +5,15 @@
 //! to whom is known from the agent's own launches.
 
 pub mod account;
+pub mod bpf;
+pub mod claims;
 pub mod count;
 pub mod device;
 pub mod governor;
 pub mod input;
 pub mod kernel;
 pub mod latest;
+pub mod nvml;
 pub mod outlet;
 pub mod read;
 pub mod ring;
@@ -20,20 +23,30 @@ pub mod state;
 pub mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod watcher;
 pub mod whose;
 pub mod window;
 
 use crate::cgroup::Cgroup;
 use crate::discover::Identity;
+use crate::discover::tree::Tree;
+use crate::fence::mount::pins_of;
+use crate::fence::node::chain;
 use crate::node::{Node, now};
+use claims::Board;
 use input::{Feed, Input, JobBegins, StepBegins};
 use kernel::{Kernel, NoKernel};
+use latest::Latest;
+use nvml::keeper::Keeper;
+use nvml::words::Which;
+use read::amd::AmdGpu;
 use ring::Ring;
 use sampler::{Ends, Sampler, Setup};
 use spool::records::Records;
 use spool::segments::Segments;
 use spur_core::agent::order::JobOrder;
 use spur_core::id::{JobId, StepKind};
+use spur_core::resources::{Gpu, GpuVendor};
 use spur_core::usage::words::Batch;
 use state::Saved;
 use std::collections::BTreeMap;
@@ -42,6 +55,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stream::{Courier, Identity as StreamIdentity, QUEUE_MAX, Shared};
 use tokio::sync::mpsc;
+use watcher::Watcher;
 
 /// How long the removal of an ended job waits for its last numbers.
 pub const FINAL_WITHIN: Duration = Duration::from_millis(500);
@@ -162,7 +176,7 @@ pub fn start(node: &Node, token: &[u8]) -> Result<Handle, MeterError> {
     let (items, queue) = mpsc::channel(QUEUE_MAX);
     let shared = Arc::new(Shared::default());
     let ring = Arc::new(Mutex::new(Ring::default()));
-    let kernel: Arc<dyn Kernel> = Arc::new(NoKernel);
+    let kernel = kernel_of(node);
     let state_file = config.state_dir.join("meter");
     let saved = Saved::read(&state_file, &node.boot_id);
     let room = config.meter.spool_mib.saturating_mul(1 << 20);
@@ -190,11 +204,85 @@ pub fn start(node: &Node, token: &[u8]) -> Result<Handle, MeterError> {
         items,
         shared,
         ring: Arc::clone(&ring),
+        board: Arc::default(),
     };
-    let sampler = Sampler::new(setup(node), Arc::clone(&kernel), ends, Vec::new(), saved);
+    let sources = watch(node, &kernel, &ends.board)?;
+    let sampler = Sampler::new(setup(node), Arc::clone(&kernel), ends, sources, saved);
     run_courier(courier)?;
     spawn("meter", move || sampler.run())?;
     Ok(Handle { feed, kernel, ring })
+}
+
+/// The kernel's counts, if it counts.
+fn kernel_of(node: &Node) -> Arc<dyn Kernel> {
+    let config = &node.config;
+    let level = u32::try_from(config.cgroup.components().count() + 1).unwrap_or(u32::MAX);
+    let opened = crate::fence::mount::mount(config)
+        .map_err(|error| chain(&error))
+        .and_then(|()| bpf::Bpf::open(&pins_of(config), level));
+    match opened {
+        Ok(bpf) => Arc::new(bpf),
+        Err(why) => {
+            tracing::warn!(
+                why,
+                "the kernel does not count for jobs: their control groups' files tell what they can"
+            );
+            Arc::new(NoKernel)
+        }
+    }
+}
+
+/// Starts the threads that look at devices.
+fn watch(
+    node: &Node,
+    kernel: &Arc<dyn Kernel>,
+    board: &Arc<Board>,
+) -> Result<Vec<Arc<Latest>>, MeterError> {
+    let mut sources = Vec::new();
+    let tree = Tree::new(&node.config.root);
+    let real = node
+        .machine
+        .inventory
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.vendor != GpuVendor::Simulated);
+    let gpus: Vec<Gpu> = real.cloned().collect();
+    if !gpus.is_empty() {
+        let latest = Arc::new(Latest::default());
+        let watcher = Watcher {
+            proc: tree.path("proc"),
+            folder: node.config.cgroup.clone(),
+            amd: AmdGpu::find(&tree, &node.machine.identities),
+            tree,
+            gpus,
+            kernel: Arc::clone(kernel),
+            latest: Arc::downgrade(&latest),
+            board: Arc::clone(board),
+        };
+        spawn("meter-devices", move || watcher.run())?;
+        sources.push(latest);
+    }
+    let nvidia: Vec<Which> = real_nvidia(node).collect();
+    if !nvidia.is_empty() {
+        let latest = Arc::new(Latest::default());
+        let keeper = Keeper::new(nvidia, Arc::downgrade(&latest));
+        spawn("meter-nvml", move || keeper.run())?;
+        sources.push(latest);
+    }
+    Ok(sources)
+}
+
+/// NVIDIA's GPUs, by identity.
+fn real_nvidia(node: &Node) -> impl Iterator<Item = Which> {
+    let all = (0u32..).zip(&node.machine.identities);
+    all.filter_map(|(index, identity)| match identity {
+        Identity::Nvidia { uuid, pci } => Some(Which {
+            index,
+            uuid: uuid.clone(),
+            pci: pci.clone(),
+        }),
+        Identity::Amd { .. } | Identity::Drm { .. } | Identity::Declared { .. } => None,
+    })
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), MeterError> {
@@ -239,7 +327,7 @@ fn setup(node: &Node) -> Setup {
     let standins = inventory
         .gpus
         .iter()
-        .filter(|gpu| gpu.vendor == spur_core::resources::GpuVendor::Simulated);
+        .filter(|gpu| gpu.vendor == GpuVendor::Simulated);
     let standins =
         standins.filter_map(|gpu| Some((gpu.index, read::standin::file(&gpu.files.first()?.path))));
     Setup {

@@ -152,7 +152,7 @@ fn memory_of_captured_machines() {
 }
 
 /// A captured KFD topology, put where the kernel has it.
-fn kfd(archive: &str, inside: &str) -> Option<(tempfile::TempDir, Tree)> {
+pub(crate) fn kfd(archive: &str, inside: &str) -> Option<(tempfile::TempDir, Tree)> {
     let dir = captured(archive)?;
     let kfd = dir.path().join("sys/class/kfd/kfd");
     std::fs::create_dir_all(&kfd).unwrap();

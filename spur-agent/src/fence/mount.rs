@@ -13,7 +13,7 @@ pub fn pins_of(config: &Config) -> PathBuf {
 }
 
 /// Mounts a BPF file system if there is none, and leaves a mark in it, so that the last agent to leave takes it away.
-pub(super) fn mount(config: &Config) -> Result<(), FenceError> {
+pub(crate) fn mount(config: &Config) -> Result<(), FenceError> {
     // Agents of one cluster may share a machine and its mount and start at once: a second mount would hide the first one's pins.
     // The kernel gives the turn back with the file.
     let _turn = take_turn(&config.token_file);

@@ -37,6 +37,9 @@ pub struct Counts {
     pub reads: Option<u64>,
     /// Writes to block devices.
     pub writes: Option<u64>,
+    /// Whose block I/O it was is guessed in part: it is an estimate.
+    #[serde(default)]
+    pub guessed_io: bool,
 }
 
 impl Counts {
@@ -80,6 +83,7 @@ impl Counts {
             write_bytes: self.write_bytes.or(other.write_bytes),
             reads: self.reads.or(other.reads),
             writes: self.writes.or(other.writes),
+            guessed_io: self.guessed_io,
         }
     }
 }
@@ -114,12 +118,18 @@ pub trait Kernel: Debug + Send + Sync {
     fn gpu(&self, into: &mut Vec<GpuWork>);
     /// Whether `drm_sched` events are seen.
     fn sees_drm_sched(&self) -> bool;
+    /// Whether CPU time is counted.
+    fn counts_cpu(&self) -> bool;
     /// Events that were lost.
     fn lost(&self) -> u64;
     /// CPU time of the programs in the kernel, µs, where that is known.
     fn own_time(&self) -> Option<u64>;
     /// Looks again for what was not there at the start (modules loaded since).
     fn attach_late(&self) {}
+    /// Processes that have one of the wanted devices (major and minor number) open; `None` where the kernel cannot say.
+    fn holders(&self, _wanted: &dyn Fn(u32, u32) -> bool) -> Option<Vec<(u32, (u32, u32))>> {
+        None
+    }
 }
 
 /// A kernel that counts nothing: the files of the control groups tell what they can.
@@ -136,6 +146,9 @@ impl Kernel for NoKernel {
     fn read(&self, _into: &mut Vec<(u64, Counts)>) {}
     fn gpu(&self, _into: &mut Vec<GpuWork>) {}
     fn sees_drm_sched(&self) -> bool {
+        false
+    }
+    fn counts_cpu(&self) -> bool {
         false
     }
     fn lost(&self) -> u64 {

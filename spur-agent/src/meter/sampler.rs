@@ -6,6 +6,7 @@ mod look;
 mod tell;
 
 use super::account::job::Job;
+use super::claims::Board;
 use super::governor::Governor;
 use super::input::Input;
 use super::kernel::{Counts, GpuWork, Kernel};
@@ -23,7 +24,7 @@ use spur_core::usage::idle::IdlePolicy;
 use spur_core::usage::words::UsageRecord;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -91,6 +92,8 @@ pub struct Ends {
     pub shared: Arc<Shared>,
     /// The last ten minutes.
     pub ring: Arc<Mutex<Ring>>,
+    /// Who has which GPU open.
+    pub board: Arc<Board>,
 }
 
 /// The sampler.
@@ -100,6 +103,9 @@ pub struct Sampler {
     kernel: Arc<dyn Kernel>,
     ends: Ends,
     sources: Vec<Watched>,
+    board: Arc<Board>,
+    /// The last claims that were taken.
+    claimed: u64,
     /// What an earlier meter kept of jobs that were not named yet.
     saved: Saved,
     jobs: BTreeMap<JobId, Present>,
@@ -156,7 +162,9 @@ impl Sampler {
         Self {
             setup,
             kernel,
+            board: Arc::clone(&ends.board),
             ends,
+            claimed: 0,
             sources: sources.into_iter().map(Watched::new).collect(),
             saved,
             jobs: BTreeMap::new(),
@@ -191,14 +199,11 @@ impl Sampler {
             let pause = Duration::from_millis(self.times.next.saturating_sub(uptime()));
             match self.ends.inputs.recv_timeout(pause) {
                 Ok(Input::Stop(done)) => {
-                    self.stop();
-                    // Who asked may have given up.
-                    done.try_send(()).ok();
-                    return;
+                    return self.stop(Some(done));
                 }
                 Ok(input) => self.take(input),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.stop(),
+                Err(RecvTimeoutError::Disconnected) => return self.stop(None),
             }
         }
     }
@@ -248,6 +253,7 @@ impl Sampler {
             self.read_groups(now);
         }
         self.read_devices(now);
+        self.read_claims();
         self.judge(now, second);
         self.tell(now, millis);
         if second {
@@ -277,7 +283,7 @@ impl Sampler {
         self.flush();
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, done: Option<SyncSender<()>>) {
         let now = uptime();
         self.read_kernel(now, 0);
         self.read_groups(now);
@@ -285,7 +291,7 @@ impl Sampler {
         self.save(now);
         self.flush();
         // A full queue is read by a stream that stops anyway.
-        drop(self.ends.items.try_send(Item::Stop));
+        drop(self.ends.items.try_send(Item::Stop(done)));
     }
 
     /// What the meter costs, and what follows from that.
@@ -321,7 +327,7 @@ impl Sampler {
 }
 
 /// The agent's own resident memory, bytes.
-fn resident() -> Option<u64> {
+pub fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)

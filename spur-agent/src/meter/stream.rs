@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -62,8 +63,8 @@ pub enum Item {
     Record(Box<UsageRecord>),
     /// What a restarted meter needs, for its file.
     Save(Vec<u8>),
-    /// Nothing comes any more.
-    Stop,
+    /// Nothing comes any more. Answered when all before it is written.
+    Stop(Option<SyncSender<()>>),
 }
 
 /// What sampler and stream tell each other without waiting.
@@ -329,6 +330,7 @@ impl Courier {
     ) -> Result<bool, ()> {
         let mut records = Vec::new();
         let (mut next, mut over, mut reads) = (first, false, true);
+        let mut done = None;
         loop {
             match next {
                 Some(Item::Live(batch)) => {
@@ -344,7 +346,11 @@ impl Courier {
                 }
                 Some(Item::Record(record)) => records.push(*record),
                 Some(Item::Save(state)) => self.save(&state),
-                Some(Item::Stop) | None => {
+                Some(Item::Stop(told)) => {
+                    (over, done) = (true, told);
+                    break;
+                }
+                None => {
                     over = true;
                     break;
                 }
@@ -357,7 +363,12 @@ impl Courier {
         if !records.is_empty() {
             self.records.add(records);
         }
-        if over { Err(()) } else { Ok(reads) }
+        if over {
+            // Who asked may have given up.
+            done.map(|done| done.try_send(()));
+            return Err(());
+        }
+        Ok(reads)
     }
 
     /// What was dropped from the spool, as a record.

@@ -68,10 +68,18 @@ pub struct Encoded {
 /// The sending end of a lane.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
-    known: BTreeMap<SeriesKey, u32>,
-    last: BTreeMap<u32, Last>,
+    known: BTreeMap<SeriesKey, Known>,
     free: BTreeSet<u32>,
     next: u32,
+}
+
+/// A series that has a number.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    number: u32,
+    last: Last,
+    /// Nothing was sent of it yet.
+    fresh: bool,
 }
 
 impl Encoder {
@@ -86,40 +94,59 @@ impl Encoder {
         if keyframe {
             *self = Self::default();
         }
-        let mut left_out = 0;
-        let gone: Vec<SeriesKey> = self
-            .known
-            .keys()
-            .filter(|key| !values.contains_key(key))
-            .copied()
-            .collect();
+        let (gone, new) = self.changes(values);
         for key in gone {
-            if let Some(number) = self.known.remove(&key) {
-                self.last.remove(&number);
-                encoded.ended.push(number);
+            if let Some(known) = self.known.remove(&key) {
+                encoded.ended.push(known.number);
             }
         }
-        let mut numbered = BTreeMap::new();
+        for key in new {
+            encoded.names.extend(self.give(key));
+        }
+        let mut left_out = 0;
+        let mut changed = Vec::new();
+        let mut known = self.known.iter_mut().peekable();
         for (key, value) in values {
-            match self.number(*key, &mut encoded.names) {
-                Some(number) if fits(*key, *value) => drop(numbered.insert(number, *value)),
-                Some(_) | None => left_out += 1,
+            while known.next_if(|(other, _)| *other < key).is_some() {}
+            match known.next_if(|(other, _)| *other == key) {
+                Some((_, known)) if known.fresh || known.last.value != *value => {
+                    known.fresh = false;
+                    changed.push((known.number, &mut known.last, *value));
+                }
+                // Its receiver hears nothing, and keeps what it grew by before.
+                Some(_) => {}
+                None => left_out += 1,
             }
         }
+        changed.sort_unstable_by_key(|(number, _, _)| *number);
         let mut before = 0;
-        for (number, value) in numbered {
-            let fresh = encoded.names.iter().any(|name| name.number == number);
-            self.put(&mut encoded.body, &mut before, (number, value), fresh);
+        for (number, last, value) in changed {
+            write(&mut encoded.body, u128::from(number - before));
+            before = number + 1;
+            put(&mut encoded.body, last, value);
         }
         // A number that ended in this batch is given again in a later one only: its end stands for both.
         self.free.extend(&encoded.ended);
         (encoded, left_out)
     }
 
-    fn number(&mut self, key: SeriesKey, names: &mut Vec<SeriesName>) -> Option<u32> {
-        if let Some(number) = self.known.get(&key) {
-            return Some(*number);
+    /// Series that have a number and are not there any more, and those that are there and have none.
+    fn changes(&self, values: &BTreeMap<SeriesKey, Value>) -> (Vec<SeriesKey>, Vec<SeriesKey>) {
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let mut known = self.known.keys().peekable();
+        for (key, _) in values.iter().filter(|(key, value)| fits(**key, **value)) {
+            while let Some(other) = known.next_if(|other| *other < key) {
+                gone.push(*other);
+            }
+            if known.next_if_eq(&key).is_none() {
+                new.push(*key);
+            }
         }
+        gone.extend(known);
+        (gone, new)
+    }
+
+    fn give(&mut self, key: SeriesKey) -> Option<SeriesName> {
         let number = match self.free.pop_first() {
             Some(number) => number,
             None if (self.next as usize) < SERIES_MAX => {
@@ -128,46 +155,36 @@ impl Encoder {
             }
             None => return None,
         };
-        self.known.insert(key, number);
-        self.last.insert(number, Last::new(key.metric.shape()));
-        names.push(SeriesName { number, key });
-        Some(number)
-    }
-
-    fn put(
-        &mut self,
-        body: &mut Vec<u8>,
-        before: &mut u32,
-        (number, value): (u32, Value),
-        fresh: bool,
-    ) {
-        let Some(last) = self.last.get_mut(&number) else {
-            return;
+        let known = Known {
+            number,
+            last: Last::new(key.metric.shape()),
+            fresh: true,
         };
-        if value == last.value && !fresh {
-            return;
-        }
-        write(body, u128::from(number - *before));
-        *before = number + 1;
-        match (last.value, value) {
-            (Value::Count(old), Value::Count(new)) => {
-                let step = i128::from(new) - i128::from(old);
-                write(body, zigzag(step - last.step));
-                last.step = step;
-            }
-            (Value::Level { mean: old, .. }, Value::Level { mean, min, max }) => {
-                let spread = min != mean || max != mean;
-                let moved = zigzag(i128::from(mean) - i128::from(old));
-                write(body, moved << 1 | u128::from(spread));
-                if spread {
-                    write(body, zigzag(i128::from(mean) - i128::from(min)));
-                    write(body, zigzag(i128::from(max) - i128::from(mean)));
-                }
-            }
-            (Value::Count(_), Value::Level { .. }) | (Value::Level { .. }, Value::Count(_)) => {}
-        }
-        last.value = value;
+        self.known.insert(key, known);
+        Some(SeriesName { number, key })
     }
+}
+
+/// Writes how a value differs from the last, which it replaces. Both have the metric's shape.
+fn put(body: &mut Vec<u8>, last: &mut Last, value: Value) {
+    match (last.value, value) {
+        (Value::Count(old), Value::Count(new)) => {
+            let step = i128::from(new) - i128::from(old);
+            write(body, zigzag(step - last.step));
+            last.step = step;
+        }
+        (Value::Level { mean: old, .. }, Value::Level { mean, min, max }) => {
+            let spread = min != mean || max != mean;
+            let moved = zigzag(i128::from(mean) - i128::from(old));
+            write(body, moved << 1 | u128::from(spread));
+            if spread {
+                write(body, zigzag(i128::from(mean) - i128::from(min)));
+                write(body, zigzag(i128::from(max) - i128::from(mean)));
+            }
+        }
+        (Value::Count(_), Value::Level { .. }) | (Value::Level { .. }, Value::Count(_)) => {}
+    }
+    last.value = value;
 }
 
 /// Whether the value has its metric's shape.

@@ -98,8 +98,9 @@ pub struct JobGpu {
     grown: BTreeMap<Metric, (u64, Source, Quality)>,
     sm_active: Level,
     errors: BTreeMap<u32, u64>,
-    /// `drm_sched`'s counters.
+    /// `drm_sched`'s counters, and what they were of groups that are gone.
     work: Option<(u64, u64, u64)>,
+    work_over: (u64, u64, u64),
     device_looked: u64,
 }
 
@@ -145,8 +146,16 @@ impl JobGpu {
         telling.map(|(rank, _)| *rank)
     }
 
-    /// `drm_sched`'s counters for this job and device: busy and waiting time in µs, and jobs.
+    /// A group goes whose part of `drm_sched`'s counters this was.
+    pub fn work_over(&mut self, work: (u64, u64, u64)) {
+        let over = self.work_over;
+        self.work_over = (over.0 + work.0, over.1 + work.1, over.2 + work.2);
+    }
+
+    /// `drm_sched`'s counters for this job's present groups and device: busy and waiting time in µs, and jobs.
     pub fn take_work(&mut self, now: u64, millis: u64, work: (u64, u64, u64)) {
+        let over = self.work_over;
+        let work = (over.0 + work.0, over.1 + work.1, over.2 + work.2);
         let before = self.work.replace(work).map_or(0, |before| before.0);
         let told = BusyTold {
             rank: Rank::Work,

@@ -141,9 +141,11 @@ impl Step {
         for ((metric, counted), (_, read)) in self.kernel.each().into_iter().zip(self.files.each())
         {
             match (counted, read) {
-                (Some(value), _) => {
-                    tell(metric, (Source::Bpf, Quality::Exact), Value::Count(value))
-                }
+                (Some(value), _) => tell(
+                    metric,
+                    (Source::Bpf, event_quality(metric, self.kernel.guessed_io)),
+                    Value::Count(value),
+                ),
                 (None, Some(value)) => tell(
                     metric,
                     (Source::Cgroup, file_quality(metric)),
@@ -189,6 +191,19 @@ impl Step {
                 tell(metric, exact, Value::Count(value));
             }
         }
+    }
+}
+
+/// Events are exact, but for block I/O whose owner is guessed, and for the division of CPU time, which the kernel samples.
+fn event_quality(metric: Metric, guessed_io: bool) -> Quality {
+    match metric {
+        Metric::DiskReadBytes | Metric::DiskWriteBytes | Metric::DiskReads | Metric::DiskWrites
+            if guessed_io =>
+        {
+            Quality::Estimated
+        }
+        Metric::CpuUserTime | Metric::CpuSystemTime => Quality::Sampled,
+        _ => Quality::Exact,
     }
 }
 

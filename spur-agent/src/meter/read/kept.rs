@@ -26,12 +26,17 @@ impl Kept {
         self.file.is_some()
     }
 
-    /// Its text, if it can be read and is text. `buffer` is overwritten.
-    pub fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    /// Its bytes, if it can be read. `buffer` is overwritten.
+    pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         let file = self.file.as_ref()?;
         buffer.resize(BYTES_MAX, 0);
         let length = file.read_at(buffer, 0).ok()?;
-        std::str::from_utf8(buffer.get(..length)?).ok()
+        buffer.get(..length)
+    }
+
+    /// Its text, if it can be read and is text. `buffer` is overwritten.
+    pub fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(buffer)?).ok()
     }
 
     /// A decimal number; `max` and everything else are absent.

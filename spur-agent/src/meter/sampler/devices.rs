@@ -2,12 +2,15 @@
 
 use super::{GAP, Sampler};
 use crate::meter::account::gpu::{BusyTold, JobGpu, Rank};
+use crate::meter::claims::{Claim, Claims};
 use crate::meter::device::{DeviceBusy, DeviceLook};
+use crate::meter::governor::Part;
 use crate::meter::latest::Latest;
 use crate::meter::read::standin;
 use crate::meter::whose;
 use crate::node::now as wall;
 use spur_core::id::JobId;
+use spur_core::resources::GpuVendor;
 use spur_core::usage::idle::Change;
 use spur_core::usage::metric::{Metric, Quality, Source, Value};
 use spur_core::usage::words::UsageEventKind;
@@ -54,10 +57,10 @@ impl Device {
 impl Sampler {
     /// Takes what `drm_sched` tells of the jobs' work.
     pub(super) fn read_work(&mut self, now: u64, millis: u64) {
+        self.work.clear();
         if !self.kernel.sees_drm_sched() || self.setup.names.is_empty() {
             return;
         }
-        self.work.clear();
         self.kernel.gpu(&mut self.work);
         let owners = self.owners();
         let mut sums: BTreeMap<(JobId, u32), (u64, u64, u64)> = BTreeMap::new();
@@ -78,6 +81,34 @@ impl Sampler {
                 if seen.contains(gpu) {
                     let sum = sums.get(&(*job, *gpu)).copied().unwrap_or_default();
                     part.take_work(now, millis, sum);
+                }
+            }
+        }
+    }
+
+    /// Takes a new look at who has which GPU open, and says whether another is wanted.
+    pub(super) fn read_claims(&mut self) {
+        let real = |gpu: &u32| {
+            let known = usize::try_from(*gpu)
+                .ok()
+                .and_then(|at| self.setup.gpus.get(at));
+            known.is_some_and(|known| known.vendor != GpuVendor::Simulated)
+        };
+        let wanted = self
+            .jobs
+            .values()
+            .any(|present| present.job.gpus.keys().any(real));
+        self.board.want(wanted, self.governor.does(Part::Fdinfo));
+        let Some(claims) = self.board.newer(self.claimed) else {
+            return;
+        };
+        self.claimed = claims.serial;
+        for (job, present) in &mut self.jobs {
+            for (gpu, part) in &mut present.job.gpus {
+                if claims.gpus.contains(gpu) {
+                    let claim = claims.by.get(&(*job, *gpu)).copied().unwrap_or_default();
+                    let vendor = self.setup.gpus.get(*gpu as usize).map(|gpu| gpu.vendor);
+                    tell_claim(part, claim, &claims, vendor == Some(GpuVendor::Drm));
                 }
             }
         }
@@ -197,6 +228,30 @@ impl Sampler {
             .iter()
             .find(|(_, present)| present.job.gpus.contains_key(&gpu));
         held.map(|(job, _)| *job)
+    }
+}
+
+/// Tells a job's part of a device what its processes' hold on it means. What clients of plain DRM devices do is all that the device
+/// does; a job without a client does nothing.
+fn tell_claim(part: &mut JobGpu, claim: Claim, claims: &Claims, plain: bool) {
+    part.holders = Some(claim.holders);
+    let span = claims.span.min(claims.uptime.saturating_sub(part.since));
+    if !plain || !claims.asked || span == 0 {
+        return;
+    }
+    let none = (claim.holders == 0).then_some(0);
+    if let Some(us) = claim.busy_us.or(none) {
+        let told = BusyTold {
+            rank: Rank::Client,
+            source: Source::Fdinfo,
+            quality: Quality::Sampled,
+            us: us.min(span.saturating_mul(1000)),
+            millis: span,
+        };
+        part.tell(claims.uptime, told);
+    }
+    if let Some(bytes) = claim.memory.or(none) {
+        part.take_memory(bytes, span, Source::Fdinfo, Quality::Sampled);
     }
 }
 

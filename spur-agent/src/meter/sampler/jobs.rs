@@ -5,12 +5,14 @@ use crate::meter::account::gpu::JobGpu;
 use crate::meter::account::job::Job;
 use crate::meter::account::step::Step;
 use crate::meter::input::{JobBegins, StepBegins};
+use crate::meter::kernel::GpuWork;
 use crate::meter::read::group::{Depth, Files};
 use crate::meter::state::DONE_MAX;
 use crate::node::now as wall;
 use spur_core::id::{JobId, StepKind};
 use spur_core::time::Millis;
 use spur_core::usage::words::{UsageEventKind, UsageRecord};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -193,6 +195,8 @@ impl Sampler {
 
     /// Reads a step's last numbers and makes its record.
     fn end_step(&mut self, job: JobId, kind: StepKind, now: u64) {
+        // Before the kernel forgets what the group's work on GPUs was.
+        self.read_work(now, 0);
         let Some(present) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -202,6 +206,11 @@ impl Sampler {
         if let Some(mut group) = present.groups.remove(&kind) {
             let read = group.files.read(ALL, &mut self.buffer);
             step.take_group(read);
+            for (gpu, work) in parts_of(&self.work, &self.setup.names, group.cgroup) {
+                if let Some(part) = present.job.gpus.get_mut(&gpu) {
+                    part.work_over(work);
+                }
+            }
             if let Some(counts) = self.kernel.remove(group.cgroup) {
                 step.kernel = counts.or(&step.kernel);
             }
@@ -235,6 +244,22 @@ impl Sampler {
         }
         self.record(UsageRecord::Job(record));
     }
+}
+
+/// A group's work on each GPU: busy and waiting time in µs, and jobs.
+fn parts_of(
+    all: &[GpuWork],
+    names: &BTreeMap<String, u32>,
+    cgroup: u64,
+) -> BTreeMap<u32, (u64, u64, u64)> {
+    let mut parts: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
+    for work in all.iter().filter(|work| work.cgroup == cgroup) {
+        if let Some(gpu) = names.get(&work.device) {
+            let part = parts.entry(*gpu).or_default();
+            *part = (part.0 + work.busy, part.1 + work.queue, part.2 + work.jobs);
+        }
+    }
+    parts
 }
 
 /// Whether a process is left in a group. One that is gone has none.

@@ -54,7 +54,7 @@ impl Sampler {
     /// Reads the files of all groups, as deep as is due.
     pub(super) fn read_groups(&mut self, now: u64) {
         let pressure = self.governor.does(Part::Pressure);
-        let counted = self.counts.iter().any(|(_, counts)| counts.cpu.is_some());
+        let counted = self.kernel.counts_cpu();
         let mut turn = self.times.seconds;
         let mut gaps = Vec::new();
         for (job, present) in &mut self.jobs {

@@ -1,0 +1,284 @@
+//! NVML through the real child process and a library made for the tests, which hangs, loses GPUs, crashes and reports MIG.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use spur_agent::meter::device::DeviceLook;
+use spur_agent::meter::latest::{Latest, Note};
+use spur_agent::meter::nvml::keeper::Keeper;
+use spur_agent::meter::nvml::words::Which;
+use spur_core::usage::metric::{Metric, Source, Value};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long anything may take.
+const SOON: Duration = Duration::from_secs(60);
+
+struct Lab {
+    dir: tempfile::TempDir,
+    latest: Option<Arc<Latest>>,
+    notes: Vec<Note>,
+}
+
+impl Lab {
+    /// Two GPUs that begin with these words. `None` without a C compiler.
+    fn new(words: [&str; 2]) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join("libnvidia-ml.so.1");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/stub.c");
+        let made = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
+            .arg(&library)
+            .arg(source)
+            .status();
+        let Ok(made) = made else {
+            eprintln!("skipped: there is no C compiler");
+            return None;
+        };
+        assert!(made.success());
+        let program = dir.path().join("spurd");
+        let text = format!(
+            "#!/bin/sh\nexport LD_LIBRARY_PATH={at} NVML_STUB={at}\nexec {} \"$@\"\n",
+            env!("CARGO_BIN_EXE_spurd"),
+            at = dir.path().display()
+        );
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let lab = Self {
+            latest: Some(Arc::new(Latest::default())),
+            dir,
+            notes: Vec::new(),
+        };
+        lab.say(0, words[0]);
+        lab.say(1, words[1]);
+        let which = |index: u32| Which {
+            index,
+            uuid: format!("GPU-{index}"),
+            pci: String::new(),
+        };
+        let latest = lab.latest.as_ref().unwrap();
+        latest.want(500);
+        let keeper = Keeper {
+            program,
+            within: Duration::from_millis(1500),
+            pause: Duration::from_millis(500),
+            ..Keeper::new(vec![which(0), which(1)], Arc::downgrade(latest))
+        };
+        std::thread::spawn(|| keeper.run());
+        Some(lab)
+    }
+
+    /// What a GPU does from now on; written in one step, since the library reads it all the time.
+    fn say(&self, gpu: u32, word: &str) {
+        let draft = self.dir.path().join("draft");
+        std::fs::write(&draft, word).unwrap();
+        std::fs::rename(draft, self.dir.path().join(gpu.to_string())).unwrap();
+    }
+
+    /// Waits until a look, later than those before, satisfies `pick`.
+    fn look<T>(
+        &mut self,
+        what: &str,
+        pick: impl Fn(&BTreeMap<u32, DeviceLook>, &[Note]) -> Option<T>,
+    ) -> T {
+        let end = Instant::now() + SOON;
+        let latest = Arc::clone(self.latest.as_ref().unwrap());
+        let mut serial = latest.newer(0).map_or(0, |looks| looks.serial);
+        loop {
+            self.notes.extend(latest.take_notes());
+            let looks = latest.newer(serial);
+            serial = looks.as_ref().map_or(serial, |looks| looks.serial);
+            let gpus = looks.map(|looks| looks.gpus).unwrap_or_default();
+            if let Some(found) = pick(&gpus, &self.notes) {
+                return found;
+            }
+            assert!(
+                Instant::now() < end,
+                "waited in vain until {what}: {:?}",
+                self.notes
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // Nobody hangs any more: the children end when nobody listens.
+        self.say(0, "ok");
+        self.say(1, "ok");
+        self.latest = None;
+    }
+}
+
+#[test]
+fn a_gpu_tells_all_that_nvml_has() {
+    let Some(mut lab) = Lab::new(["ok", "ok"]) else {
+        return;
+    };
+    let errors = lab.look("an error of the second GPU", |gpus, _| {
+        gpus.get(&1)
+            .map(|look| look.errors.clone())
+            .filter(|errors| !errors.is_empty())
+    });
+    assert_eq!(errors, [(79, "XID 79".to_owned())]);
+    let look = lab.look("busy time by process", |gpus, _| {
+        gpus.get(&0)
+            .filter(|look| {
+                look.by_process
+                    && look
+                        .processes
+                        .as_ref()
+                        .is_some_and(|all| all.iter().any(|one| one.busy_us.is_some()))
+            })
+            .cloned()
+    });
+    assert_eq!(
+        (
+            look.level(Metric::HwMemory),
+            look.level(Metric::HwMemoryLimit)
+        ),
+        (Some(8 << 30), Some(80 << 30))
+    );
+    assert_eq!(
+        (
+            look.level(Metric::HwPower),
+            look.level(Metric::HwTemperature)
+        ),
+        (Some(300_000), Some(50_000))
+    );
+    assert_eq!(
+        (
+            look.level(Metric::HwClock),
+            look.level(Metric::HwMemoryClock)
+        ),
+        (Some(1500), Some(2600))
+    );
+    assert_eq!(
+        (
+            look.count(Metric::HwThrottlePower),
+            look.count(Metric::HwThrottleThermal)
+        ),
+        (Some(5), Some(6))
+    );
+    assert_eq!(
+        (
+            look.count(Metric::HwEccCorrected),
+            look.count(Metric::HwEccUncorrected)
+        ),
+        (Some(1), Some(2))
+    );
+    assert!(look.count(Metric::HwEnergy).is_some());
+    let spread = look
+        .told
+        .iter()
+        .find(|told| told.metric == Metric::HwUtilization)
+        .unwrap();
+    assert!(
+        matches!(
+            spread.value,
+            Value::Level {
+                min: 400,
+                max: 800,
+                mean: 401..=799
+            }
+        ),
+        "{spread:?}"
+    );
+    assert_eq!(spread.source, Source::Nvml);
+    let process = look.processes.unwrap()[0];
+    assert_eq!((process.pid, process.memory), (4242, Some(5 << 30)));
+    assert!(
+        (100_000..2_000_000).contains(&process.busy_us.unwrap()),
+        "{process:?}"
+    );
+}
+
+#[test]
+fn mig_has_memory_and_power_and_no_utilization() {
+    let Some(mut lab) = Lab::new(["mig", "unsupported"]) else {
+        return;
+    };
+    let looks = lab.look("a look at both", |gpus, _| {
+        (gpus.len() == 2).then(|| gpus.clone())
+    });
+    let mig = &looks[&0];
+    assert_eq!((mig.busy, mig.by_process), (None, false));
+    assert_eq!(
+        (
+            mig.level(Metric::HwUtilization),
+            mig.level(Metric::HwMemoryUtilization)
+        ),
+        (None, None)
+    );
+    assert!(
+        mig.level(Metric::HwPower).is_some()
+            && mig.processes.as_ref().is_some_and(|all| all.len() == 1)
+    );
+    let none = &looks[&1];
+    assert_eq!(
+        (none.told.as_slice(), none.busy, &none.processes),
+        (&[][..], None, &None)
+    );
+}
+
+#[test]
+fn a_gpu_that_hangs_leaves_the_others_seen_and_comes_back() {
+    let Some(mut lab) = Lab::new(["ok", "ok"]) else {
+        return;
+    };
+    lab.look("a look at both", |gpus, _| (gpus.len() == 2).then_some(()));
+    lab.say(1, "hang");
+    let why = lab.look("the second GPU is silent", |_, notes| {
+        notes
+            .iter()
+            .find(|note| note.gpu == 1 && note.stale)
+            .map(|note| note.why.clone())
+    });
+    assert!(why.contains("did not answer"), "{why}");
+    lab.look("the first GPU alone", |gpus, _| {
+        (gpus.len() == 1 && gpus.contains_key(&0)).then_some(())
+    });
+    assert!(
+        lab.notes.iter().all(|note| note.gpu == 1),
+        "{:?}",
+        lab.notes
+    );
+    lab.say(1, "ok");
+    lab.look("both again", |gpus, notes| {
+        (gpus.contains_key(&1) && notes.iter().any(|note| note.gpu == 1 && !note.stale))
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_lost_gpu_and_a_crash_of_the_library_end_nothing() {
+    let Some(mut lab) = Lab::new(["ok", "lost"]) else {
+        return;
+    };
+    lab.look("the first GPU", |gpus, _| {
+        (gpus.len() == 1 && gpus.contains_key(&0)).then_some(())
+    });
+    lab.look("the loss", |_, notes| {
+        notes
+            .iter()
+            .find(|note| note.gpu == 1 && note.stale)
+            .map(|_| ())
+    });
+    lab.say(0, "crash");
+    lab.look("the crash", |_, notes| {
+        notes
+            .iter()
+            .find(|note| note.gpu == 0 && note.stale)
+            .map(|_| ())
+    });
+    lab.say(0, "ok");
+    lab.say(1, "ok");
+    lab.look("both", |gpus, notes| {
+        (gpus.contains_key(&0) && notes.iter().filter(|note| !note.stale).count() == 2)
+            .then_some(())
+    });
+}
