@@ -20,8 +20,9 @@ const BATCH_BYTES: usize = 128;
 const NAME_BYTES: usize = 32;
 
 /// The ring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ring {
+    room: usize,
     encoder: Encoder,
     batches: VecDeque<Batch>,
     bytes: usize,
@@ -32,7 +33,24 @@ fn cost(batch: &Batch) -> usize {
     BATCH_BYTES + batch.names.len() * NAME_BYTES + batch.ended.len() * 4 + batch.body.capacity()
 }
 
+impl Default for Ring {
+    fn default() -> Self {
+        Self::new(BYTES_MAX)
+    }
+}
+
 impl Ring {
+    /// A ring of at most so many bytes.
+    pub fn new(room: usize) -> Self {
+        Self {
+            room,
+            encoder: Encoder::default(),
+            batches: VecDeque::new(),
+            bytes: 0,
+            sequence: 0,
+        }
+    }
+
     /// Notes the reading of the last `millis` milliseconds.
     pub fn push(&mut self, values: &Values, millis: u64, now: Moment) {
         let keyframe = self.sequence.is_multiple_of(KEYFRAME_EVERY);
@@ -47,7 +65,7 @@ impl Ring {
             .batches
             .front()
             .is_some_and(|first| first.uptime < from)
-            || self.bytes > BYTES_MAX
+            || self.bytes > self.room
         {
             let Some(first) = self.batches.pop_front() else {
                 break;
@@ -120,10 +138,11 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded() {
-        let mut ring = Ring::default();
-        fill(&mut ring, 1..500, 8000);
+        let room = 1 << 18;
+        let mut ring = Ring::new(room);
+        fill(&mut ring, 1..500, 100);
         assert!(
-            ring.bytes() <= BYTES_MAX && ring.bytes() > BYTES_MAX / 2,
+            ring.bytes() <= room && ring.bytes() > room / 2,
             "{}",
             ring.bytes()
         );
