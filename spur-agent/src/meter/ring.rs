@@ -82,12 +82,8 @@ impl Ring {
     /// The readings since a moment (milliseconds since boot), and those before it that a decoder needs first.
     pub fn since(&self, uptime: u64) -> Vec<Batch> {
         let wanted = self.batches.partition_point(|batch| batch.uptime < uptime);
-        let before = self.batches.iter().take(wanted.saturating_add(1));
-        let from = before
-            .enumerate()
-            .filter(|(_, batch)| batch.keyframe)
-            .map(|(at, _)| at)
-            .last();
+        let mut before = (0..self.batches.len().min(wanted.saturating_add(1))).rev();
+        let from = before.find(|at| self.batches[*at].keyframe);
         // What is older than the first keyframe that is kept cannot be read any more.
         let first = || self.batches.iter().position(|batch| batch.keyframe);
         let from = from.or_else(first).unwrap_or(self.batches.len());

@@ -196,22 +196,27 @@ impl Step {
 
 /// Events are exact, but for block I/O whose owner is guessed, and for the division of CPU time, which the kernel samples.
 fn event_quality(metric: Metric, guessed_io: bool) -> Quality {
-    match metric {
-        Metric::DiskReadBytes | Metric::DiskWriteBytes | Metric::DiskReads | Metric::DiskWrites
-            if guessed_io =>
-        {
-            Quality::Estimated
-        }
-        Metric::CpuUserTime | Metric::CpuSystemTime => Quality::Sampled,
-        _ => Quality::Exact,
+    let io = [
+        Metric::DiskReadBytes,
+        Metric::DiskWriteBytes,
+        Metric::DiskReads,
+        Metric::DiskWrites,
+    ];
+    if guessed_io && io.contains(&metric) {
+        Quality::Estimated
+    } else if [Metric::CpuUserTime, Metric::CpuSystemTime].contains(&metric) {
+        Quality::Sampled
+    } else {
+        Quality::Exact
     }
 }
 
 /// Counts of files are exact when they are read; CPU time is called sampled, since it grows in steps of the scheduler's tick.
 fn file_quality(metric: Metric) -> Quality {
-    match metric {
-        Metric::CpuTime | Metric::CpuUserTime | Metric::CpuSystemTime => Quality::Sampled,
-        _ => Quality::Exact,
+    if [Metric::CpuTime, Metric::CpuUserTime, Metric::CpuSystemTime].contains(&metric) {
+        Quality::Sampled
+    } else {
+        Quality::Exact
     }
 }
 

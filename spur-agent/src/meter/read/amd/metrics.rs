@@ -159,7 +159,7 @@ impl Fields<'_> {
 
 /// Units of 2^-16 J as mJ.
 fn millijoules(units: u64) -> Option<u64> {
-    u64::try_from(u128::from(units) * 1000 >> 16).ok()
+    u64::try_from((u128::from(units) * 1000) >> 16).ok()
 }
 
 /// Versions 1.0 to 1.3: cards, and MI100 and MI200. Those two tell the temperature of each stack of memory and count energy in units of
