@@ -1,6 +1,8 @@
 //! `spurd hollow`: many nodes in one process. They speak the real protocol and hold what they are told to hold, but run nothing:
 //! for load tests of everything else.
 
+mod made;
+mod meter;
 mod state;
 
 use crate::config::Config;
@@ -240,6 +242,15 @@ async fn connect(controller: &Path) -> Result<Channel, String> {
 
 /// One node's stream, from its Hello to its end; gives the node's state back.
 async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -> State {
+    let metering = meter::keep(
+        channel.clone(),
+        Arc::clone(&template),
+        Arc::clone(state.shared_hello()),
+        Arc::clone(state.metering()),
+    );
+    // Ends with this link, whichever way that does.
+    let mut metering_task = JoinSet::new();
+    metering_task.spawn(metering);
     let (out, rest) = mpsc::channel::<FromAgent>(OUT_MAX);
     let hello = NodeHello {
         jobs: state.jobs(),

@@ -299,7 +299,7 @@ fn run_courier(courier: Courier) -> Result<(), MeterError> {
 }
 
 /// What a spool is called that begins now.
-fn fresh_id() -> String {
+pub(crate) fn fresh_id() -> String {
     let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     random.map_or_else(|_| now().0.to_string(), |text| text.trim().to_owned())
 }

@@ -1,5 +1,8 @@
 //! What one hollow node holds, by the same rules as a real one: the core says what to do, and here it is done at once.
 
+use super::made::Made;
+use super::meter::Metering;
+use crate::node::now as wall;
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::agent::reconcile::{Action, Desired, JobPhase, Observed, StepPhase, reconcile};
 use spur_core::event::NodeHello;
@@ -25,11 +28,14 @@ pub(super) struct State {
     reports: BTreeMap<u64, Report>,
     next_report: u64,
     sent: u64,
+    metering: Arc<Metering>,
 }
 
 impl State {
     pub(super) fn new(hello: Arc<NodeHello>) -> Self {
+        let made = Made::new(Arc::clone(&hello), crate::meter::fresh_id());
         Self {
+            metering: Arc::new(Metering::new(made)),
             hello,
             desired: Desired::default(),
             observed: Observed::default(),
@@ -43,6 +49,16 @@ impl State {
     /// What it says of itself.
     pub(super) fn hello(&self) -> &NodeHello {
         &self.hello
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_hello(&self) -> &Arc<NodeHello> {
+        &self.hello
+    }
+
+    /// What its jobs are said to use.
+    pub(super) fn metering(&self) -> &Arc<Metering> {
+        &self.metering
     }
 
     /// Jobs that it has, for its Hello.
@@ -118,6 +134,11 @@ impl State {
                 self.observed
                     .jobs
                     .insert(order.job, (order.generation, JobPhase::Ready));
+                if let Some(here) = order.here() {
+                    let share = here.share.clone();
+                    self.metering
+                        .with(|made| made.job_begins(order.job, order.generation, share, wall()));
+                }
                 self.observed
                     .shares
                     .extend(order.here().map(|here| (order.job, here.share.clone())));
@@ -125,6 +146,8 @@ impl State {
             Action::Launch(step) => {
                 let key = (step.job, step.step);
                 self.observed.steps.insert(key, StepPhase::Running);
+                self.metering
+                    .with(|made| made.step_begins(step.job, step.step, wall()));
                 self.ends.extend(lasts.map(|lasts| (key, now + lasts)));
             }
             Action::Expect(step) => {
@@ -152,6 +175,7 @@ impl State {
                 }
             }
             Action::Clean { job, generation } => {
+                self.metering.with(|made| made.job_ends(job, wall()));
                 self.observed.jobs.remove(&job);
                 self.observed.shares.remove(&job);
                 self.observed.steps.retain(|key, _| key.0 != job);
@@ -168,6 +192,7 @@ impl State {
 
     fn end_step(&mut self, (job, step): (JobId, StepKind), exit: ExitStatus) {
         self.ends.remove(&(job, step));
+        self.metering.with(|made| made.step_ends(job, step, wall()));
         self.observed.steps.insert((job, step), StepPhase::Ended);
         self.desired.step_ended(job, step);
         if let Some((generation, _)) = self.observed.jobs.get(&job).copied() {

@@ -171,7 +171,6 @@ impl Courier {
                     item = self.queue.recv() => if self.take(item, &mut sequence, None).is_err() { return },
                     () = sleep(DISK_RETRY) => self.records.write(),
                 }
-                self.account();
             };
             let why = match dialled {
                 Ok(link) => {
@@ -363,6 +362,7 @@ impl Courier {
         if !records.is_empty() {
             self.records.add(records);
         }
+        self.account();
         if over {
             // Who asked may have given up.
             done.map(|done| done.try_send(()));
@@ -407,3 +407,6 @@ impl Courier {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;
