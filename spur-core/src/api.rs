@@ -1,8 +1,15 @@
 //! The whole interface of the controller, whatever carries it (messages on a Unix socket now, REST later): one request enum, one reply enum, one
 //! refusal. Fronts translate and decide nothing.
 
+mod accounts;
+
+pub use accounts::{
+    AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
+    SeriesView, UsageReport,
+};
+
 use crate::denial::{Denial, DenialCount, DenialRow};
-use crate::id::{Gid, JobId, NodeName, StepId, StepKind, Uid};
+use crate::id::{Generation, Gid, JobId, NodeName, StepId, StepKind, Uid};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
@@ -164,6 +171,26 @@ pub enum Request {
     Stats,
     /// Stop the controller cleanly (operators).
     Shutdown,
+    /// What a job used (owner or operator).
+    Usage {
+        /// Which job.
+        job: JobId,
+        /// Have its nodes measure ten times a second for a while.
+        watch: bool,
+        /// With events and series.
+        details: bool,
+    },
+    /// Jobs of the accounting record; one's own, or everybody's for an operator.
+    Accounting {
+        /// Which.
+        filter: Box<AccountFilter>,
+        /// Only those after this one, in the record's order.
+        after: Option<RunKey>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Jobs that hold GPUs and do not use them; one's own, or everybody's for an operator.
+    IdleGpus,
 }
 
 /// Which jobs.
@@ -236,6 +263,10 @@ pub enum Reply {
     Script(Vec<u8>),
     /// Counters.
     Stats(Stats),
+    /// What a job used.
+    Usage(Box<UsageReport>),
+    /// Jobs of the accounting record, in its order.
+    Accounting(Vec<AccountedJob>),
 }
 
 /// What `srun` needs to reach the agents of its step.
@@ -357,6 +388,15 @@ pub struct JobView {
     pub restarts: u32,
     /// Refusals in all.
     pub denials: DenialCount,
+    /// Generation of the placement that it runs or last ran in; 0 before it first starts and after a requeue.
+    #[serde(default)]
+    pub generation: Generation,
+    /// Who cancelled it.
+    #[serde(default)]
+    pub cancelled_by: Option<Uid>,
+    /// GPUs that it holds and does not use. Shown to its owner and to operators.
+    #[serde(default)]
+    pub idle: Vec<IdleGpu>,
 }
 
 /// A step as queries show it.
@@ -425,4 +465,25 @@ pub struct Stats {
     pub ignored: u64,
     /// Resident memory of the controller in KiB.
     pub rss_kib: u64,
+    /// Nodes whose meter is connected.
+    #[serde(default)]
+    pub meters: u64,
+    /// Batches of readings that were taken.
+    #[serde(default)]
+    pub usage_batches: u64,
+    /// Bytes of them.
+    #[serde(default)]
+    pub usage_bytes: u64,
+    /// Batches and series that made no sense, or spoke of jobs that the node does not hold.
+    #[serde(default)]
+    pub usage_refused: u64,
+    /// Longest time in milliseconds from a live batch's end to its being taken, in the last minute.
+    #[serde(default)]
+    pub usage_lag_ms: u64,
+    /// Usage records that were made durable.
+    #[serde(default)]
+    pub usage_records: u64,
+    /// Records and job rows that wait for the accounting database.
+    #[serde(default)]
+    pub accounting_backlog: u64,
 }

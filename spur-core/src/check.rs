@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::id::{Generation, JobId, NodeId};
 use crate::job::Job;
 use crate::job::state::JobState;
-use crate::node::Node;
+use crate::node::{GpuRecent, Node};
 use crate::resources::{IdSet, NodeShare};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,6 +172,17 @@ fn job_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
     {
         return Err(bad(job, "a leftover is newer than the job"));
     }
+    let idle = |(node, gpus): (&NodeId, &BTreeMap<u32, _>)| {
+        let share = job.allocation.iter().find(|share| share.node == *node);
+        !gpus.is_empty()
+            && share.is_some_and(|share| gpus.keys().all(|gpu| share.gpus.contains(*gpu)))
+    };
+    if !job.idle.iter().all(idle) {
+        return Err(bad(job, "a GPU that it does not hold counts as idle"));
+    }
+    if job.cancelled_by.is_some() && job.state != JobState::Cancelled {
+        return Err(bad(job, "somebody cancelled it and it is not cancelled"));
+    }
     if job.state == JobState::Pending && !job.steps.is_empty() {
         return Err(bad(job, "it waits and has steps"));
     }
@@ -252,6 +263,15 @@ impl Held {
         }
         if self.jobs != node.jobs {
             return wrong("jobs");
+        }
+        let count = node.inventory.gpus.len();
+        let told = |recent: &GpuRecent| (recent.gpu as usize) < count && recent.permille <= 1000;
+        let sorted = node
+            .utilization
+            .windows(2)
+            .all(|two| two[0].gpu < two[1].gpu);
+        if !sorted || !node.utilization.iter().all(told) {
+            return wrong("use of GPUs");
         }
         let job = self.jobs.first().copied().unwrap_or_default();
         let absent = |what| {

@@ -16,6 +16,7 @@ mod step;
 mod stored;
 mod submit;
 mod update;
+mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -206,6 +207,13 @@ impl Cluster {
                 self.on_job_updated(*job, &change, fx)
             }
             Event::Purged { jobs } => self.on_purged(jobs, fx),
+            Event::GpuIdle {
+                node,
+                job,
+                gpu,
+                idle,
+            } => self.on_gpu_idle(*job, (*node, *gpu), idle.as_ref(), fx),
+            Event::Utilization { node, gpus } => self.on_utilization(at, *node, gpus, fx),
         }
     }
 

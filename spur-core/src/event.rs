@@ -9,6 +9,7 @@ use crate::node::{AdminState, FenceState};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, NodeShare};
 use crate::time::{Millis, TimeLimit};
+use crate::usage::idle::Idle;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -247,5 +248,23 @@ pub enum Event {
     Purged {
         /// Which jobs.
         jobs: Vec<JobId>,
+    },
+    /// A node says that a GPU which a job holds counts as idle, or does so no more.
+    GpuIdle {
+        /// Which node.
+        node: NodeId,
+        /// Which job.
+        job: JobId,
+        /// Which GPU, by its index there.
+        gpu: u32,
+        /// The evidence; `None`: it is used again.
+        idle: Option<Idle>,
+    },
+    /// How busy GPUs of a node were lately. Logged at most once a minute for a node, and only when something moved.
+    Utilization {
+        /// Which node.
+        node: NodeId,
+        /// (index, busy share in thousandths).
+        gpus: Vec<(u32, u16)>,
     },
 }

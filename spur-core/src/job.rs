@@ -5,9 +5,10 @@ pub mod spec;
 pub mod state;
 pub mod step;
 
-use crate::id::{Generation, JobId, NodeId, StepKind};
+use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::resources::NodeShare;
 use crate::time::Millis;
+use crate::usage::idle::Idle;
 use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 use state::{ExitStatus, JobState, Reason};
@@ -72,4 +73,10 @@ pub struct Job {
     /// What placements that have ended still hold, until the node reports that it is clean. Its keys are `uncleaned`.
     #[serde(default)]
     pub leftovers: BTreeMap<NodeId, Leftover>,
+    /// GPUs that it holds and does not use, by node and index, with the evidence.
+    #[serde(default)]
+    pub idle: BTreeMap<NodeId, BTreeMap<u32, Idle>>,
+    /// Who cancelled it.
+    #[serde(default)]
+    pub cancelled_by: Option<Uid>,
 }

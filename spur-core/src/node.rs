@@ -27,6 +27,17 @@ pub enum AdminState {
     Down,
 }
 
+/// How busy a device was lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuRecent {
+    /// Its index.
+    pub gpu: u32,
+    /// Busy share over about a minute, in thousandths; at most 1000.
+    pub permille: u16,
+    /// When that was said.
+    pub at: Millis,
+}
+
 /// A node: its inventory, condition and use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -91,9 +102,17 @@ pub struct Node {
     /// Whether the fence is what the node's configuration requires; `None` from agents that do not say.
     #[serde(default)]
     pub fence_suffices: Option<bool>,
+    /// How busy GPUs were lately, in order of index. Forgotten when the GPU changes hands; absent where nothing tells.
+    #[serde(default)]
+    pub utilization: Vec<GpuRecent>,
 }
 
 impl Node {
+    /// Forgets how busy these GPUs were: somebody else holds them from now on.
+    pub(crate) fn forget_use(&mut self, gpus: &IdSet) {
+        self.utilization.retain(|recent| !gpus.contains(recent.gpu));
+    }
+
     /// Whether the fence is what the node requires; where its agent did not say, any proven fence is.
     #[must_use]
     pub fn has_required_fence(&self) -> bool {

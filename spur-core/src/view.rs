@@ -1,6 +1,6 @@
 //! Rows for queries, made from the state: plain values that a shell publishes and readers share.
 
-use crate::api::{JobFilter, JobView, NodeView, StepView};
+use crate::api::{IdleGpu, JobFilter, JobView, NodeView, StepView};
 use crate::cluster::Cluster;
 use crate::denial::DenialCount;
 use crate::job::Job;
@@ -47,7 +47,22 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         derived_exit: job.derived_exit,
         restarts: job.restarts,
         denials: total(job),
+        generation: job.started.map(|_| job.generation).unwrap_or_default(),
+        cancelled_by: job.cancelled_by,
+        idle: idle(cluster, job),
     }
+}
+
+fn idle(cluster: &Cluster, job: &Job) -> Vec<IdleGpu> {
+    let named = job.idle.iter().filter_map(|(id, gpus)| {
+        let name = &cluster.nodes.get(id)?.name;
+        Some(gpus.iter().map(move |(gpu, idle)| IdleGpu {
+            node: name.clone(),
+            gpu: *gpu,
+            idle: idle.clone(),
+        }))
+    });
+    named.flatten().collect()
 }
 
 fn step_view(step: &Step) -> StepView {

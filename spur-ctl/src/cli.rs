@@ -8,15 +8,19 @@ pub mod output;
 pub mod process;
 pub mod render;
 pub mod resolve;
+pub mod sacct;
 pub mod salloc;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;
+pub mod seff;
 pub mod sinfo;
 pub mod squeue;
 pub mod srun;
+pub mod sstat;
 pub mod stats;
 pub mod submit;
+pub mod usage;
 pub mod users;
 
 use failure::Failure;
@@ -63,6 +67,10 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
         Command::Scancel => scancel::main(&options),
         Command::Scontrol => scontrol::main(&options),
         Command::Fence => fence::main(&options),
+        Command::Sacct => sacct::main(&options),
+        Command::Sstat => sstat::main(&options),
+        Command::Seff => seff::main(&options),
+        Command::Usage => usage::main(&options),
     }
 }
 

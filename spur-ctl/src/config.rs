@@ -15,6 +15,9 @@ pub const DEFAULT_PATH: &str = "/etc/spur/spur.toml";
 /// The shortest token that is taken, in bytes.
 pub const TOKEN_MIN: usize = 32;
 
+/// Longest time that jobs stay in the accounting record, in days: a hundred years.
+const KEEP_DAYS_MAX: u64 = 36_500;
+
 /// The file as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +38,24 @@ struct Raw {
     #[serde(default = "default_node_timeout")]
     node_timeout: u64,
     #[serde(default)]
+    accounting: RawAccounting,
+    #[serde(default)]
     partition: Vec<RawPartition>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAccounting {
+    #[serde(default = "default_keep_days")]
+    keep_days: u64,
+}
+
+impl Default for RawAccounting {
+    fn default() -> Self {
+        Self {
+            keep_days: default_keep_days(),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,6 +91,9 @@ fn default_min_job_age() -> u64 {
 fn default_node_timeout() -> u64 {
     300
 }
+fn default_keep_days() -> u64 {
+    crate::usage::KEEP_DAYS
+}
 fn default_tier() -> u32 {
     1
 }
@@ -94,8 +117,17 @@ pub struct Config {
     pub min_job_age: u64,
     /// Seconds of silence after which a node is lost; at least 1.
     pub node_timeout: u64,
+    /// What is kept of jobs after their end.
+    pub accounting: Accounting,
     /// Partitions in written order; exactly one is the default.
     pub partitions: Vec<Partition>,
+}
+
+/// The accounting record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accounting {
+    /// Days after its end that a job stays in it; at least 1.
+    pub keep_days: u64,
 }
 
 /// What is wrong with a configuration.
@@ -195,6 +227,7 @@ impl Raw {
             operators,
             min_job_age,
             node_timeout,
+            accounting,
             partition,
         } = self;
         if cluster.is_empty()
@@ -208,6 +241,12 @@ impl Raw {
         }
         if node_timeout == 0 {
             return Err("node_timeout = 0: use at least 1 second".to_owned());
+        }
+        let keep_days = accounting.keep_days;
+        if !(1..=KEEP_DAYS_MAX).contains(&keep_days) {
+            return Err(format!(
+                "accounting: keep_days = {keep_days}: use 1 to {KEEP_DAYS_MAX}"
+            ));
         }
         for path in [&state_dir, &client_socket, &agent_socket, &token_file] {
             if !path.is_absolute() {
@@ -225,6 +264,7 @@ impl Raw {
             operators,
             min_job_age,
             node_timeout,
+            accounting: Accounting { keep_days },
             partitions,
         })
     }

@@ -4,12 +4,14 @@ use crate::config::{self, Config};
 use crate::driver::{self, Input, Parts};
 use crate::error::DaemonError;
 use crate::front::accept::accept;
+use crate::front::agents::Agents;
 use crate::front::auth::Users;
 use crate::front::calls;
 use crate::front::socket;
 use crate::links::Links;
 use crate::service::Service;
 use crate::store::sqlite::Sqlite;
+use crate::usage::meter::Meters;
 use clap::Parser;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -154,6 +156,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         inbox,
         readers,
         denials,
+        usage,
         mut stopped,
         thread,
     } = parts;
@@ -162,6 +165,12 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     for name in users.unknown_operators().await {
         tracing::warn!(%name, "an operator in the configuration is no user of this machine");
     }
+    let meters = Meters::new(
+        Arc::clone(&usage),
+        Arc::clone(&readers),
+        inbox.clone(),
+        Arc::clone(&token),
+    );
     let links = Links::new(
         inbox.clone(),
         Arc::clone(&denials),
@@ -172,6 +181,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         inbox.clone(),
         readers,
         Arc::clone(&denials),
+        Arc::clone(&usage),
         users,
         Arc::clone(&shutdown),
     );
@@ -185,7 +195,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         Ok(())
     });
     servers.spawn(server().serve_with_incoming_shutdown(
-        links.server(),
+        Agents::new(links, meters),
         accept(agents),
         told(leave),
     ));
@@ -212,6 +222,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     .ok();
     drop(thread.join());
     denials.close();
+    usage.close();
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)

@@ -270,7 +270,7 @@ fn alarm(denial: &Denial) {
 
 /// A text as a line of output may hold it: short, and without characters that could forge another line, another field, or another
 /// order of what is read.
-fn clean(text: &mut String) {
+pub(crate) fn clean(text: &mut String) {
     if text.len() <= TEXT_MAX && !text.contains(forges) {
         return;
     }
@@ -282,6 +282,20 @@ fn clean(text: &mut String) {
             c if forges(c) => '?',
             c => c,
         })
+        .collect();
+    clean.truncate(clean.floor_char_boundary(TEXT_MAX));
+    *text = clean;
+}
+
+/// A sentence as the end of a line may hold it: as [`clean`], but blanks and `=` stay.
+pub(crate) fn clean_sentence(text: &mut String) {
+    let plain = |c: char| c == ' ' || c == '=' || !forges(c);
+    if text.len() <= TEXT_MAX && text.chars().all(plain) {
+        return;
+    }
+    let mut clean: String = text
+        .chars()
+        .map(|c| if plain(c) { c } else { '?' })
         .collect();
     clean.truncate(clean.floor_char_boundary(TEXT_MAX));
     *text = clean;

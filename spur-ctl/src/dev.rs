@@ -59,6 +59,9 @@ pub struct Up {
     /// Seconds between SIGTERM and SIGKILL when a job is ended, instead of 30.
     #[arg(long, value_name = "SECONDS")]
     pub kill_wait: Option<u64>,
+    /// Seconds without work after which a GPU counts as idle, from a job's start on, instead of 900 and the first 300 not.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub idle_after: Option<u64>,
 }
 
 fn memory(text: &str) -> Result<u64, String> {

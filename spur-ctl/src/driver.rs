@@ -22,10 +22,11 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod usage;
 mod waits;
 
 pub use ask::{
-    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, JobChange, Outbound,
+    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, JobChange, Outbound, UsageWord,
 };
 pub use start::{Parts, start};
 pub use waits::Watch;
@@ -33,6 +34,7 @@ pub use waits::Watch;
 use crate::denials::Denials;
 use crate::readers::{Publisher, Pulse};
 use crate::store::Store;
+use crate::usage::Usage;
 use agents::Links;
 use pace::Pace;
 use spur_core::cluster::Cluster;
@@ -96,6 +98,7 @@ struct Writer {
     denial_totals: BTreeMap<(JobId, NodeId), DenialCount>,
     denials_due: Option<Instant>,
     denials: Arc<Denials>,
+    usage: Arc<Usage>,
     publisher: Publisher,
     /// Signs step tickets.
     key: Arc<[u8]>,

@@ -12,3 +12,4 @@ pub mod links;
 pub mod readers;
 pub mod service;
 pub mod store;
+pub mod usage;

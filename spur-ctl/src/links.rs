@@ -3,7 +3,7 @@
 //! Each stream has a bounded queue of orders; when it is full the writer cuts the stream, and the agent is told everything anew
 //! when it returns. Inward, a stream waits for the writer's inbox, so a busy writer slows agents down rather than losing reports.
 
-mod greeting;
+pub(crate) mod greeting;
 
 use crate::denials::Denials;
 use crate::driver::{AgentInput, AgentWord, Input};

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
 
-Commands for users    srun sbatch salloc squeue sinfo scancel scontrol
+Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sstat seff
+                      usage    what a job used, and GPUs that are held and not used
                       fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
 Daemons               spurctld

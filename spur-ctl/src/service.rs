@@ -4,11 +4,13 @@
 mod bounds;
 mod denials;
 mod queries;
+mod usage;
 
 use crate::denials::Denials;
 use crate::driver::{Act, Answer, Ask, Await, Command, Input, JobChange, Watch};
 use crate::front::auth::Users;
 use crate::readers::{Readers, View};
+use crate::usage::Usage;
 use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
@@ -30,6 +32,7 @@ pub struct Service {
     inbox: mpsc::Sender<Input>,
     readers: Arc<Readers>,
     denials: Arc<Denials>,
+    usage: Arc<Usage>,
     followers: denials::Followers,
     users: Users,
     calls: AtomicU64,
@@ -59,6 +62,7 @@ impl Service {
         inbox: mpsc::Sender<Input>,
         readers: Arc<Readers>,
         denials: Arc<Denials>,
+        usage: Arc<Usage>,
         users: Users,
         shutdown: Arc<Notify>,
     ) -> Self {
@@ -71,6 +75,7 @@ impl Service {
             inbox,
             readers,
             denials,
+            usage,
             followers: denials::Followers::default(),
             users,
             calls,
@@ -127,10 +132,10 @@ impl Service {
         let each = |jobs| each_owned(&view, caller, jobs);
         Ok(match request {
             Request::Ping => self.pong(&view).into(),
-            Request::Jobs { filter } => queries::jobs(&view, &filter)?.into(),
+            Request::Jobs { filter } => queries::jobs(&view, caller, &filter)?.into(),
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
-            Request::Stats => queries::stats(&view).into(),
+            Request::Stats => queries::stats(&view, &self.usage).into(),
             Request::Denials {
                 job,
                 limit,
@@ -181,6 +186,23 @@ impl Service {
             change @ (Request::UpdateJob { .. }
             | Request::UpdateNode { .. }
             | Request::UpdatePartition { .. }) => changed(&view, caller, change)?.into(),
+            Request::Usage {
+                job,
+                watch,
+                details,
+            } => self
+                .usage_of(view, caller, job, (watch, details))
+                .await?
+                .into(),
+            Request::Accounting {
+                filter,
+                after,
+                limit,
+            } => self
+                .accounting(view, caller, filter, after, limit)
+                .await?
+                .into(),
+            Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
             Request::Shutdown => {
                 operators_only(caller)?;
                 tracing::info!(uid = %caller.uid, "told to stop");

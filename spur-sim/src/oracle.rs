@@ -84,7 +84,9 @@ impl Oracle {
             | Event::Requeued { .. }
             | Event::JobUpdated { .. }
             | Event::Denials { .. }
-            | Event::FenceChanged { .. } => {}
+            | Event::FenceChanged { .. }
+            | Event::GpuIdle { .. }
+            | Event::Utilization { .. } => {}
         }
     }
 

@@ -3,14 +3,15 @@
 use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
-    Grant, GrantNode, JobFilter, JobView, NodeRows, NodeView, Refusal, RefusalKind, Reply, Request,
-    Stats, StepView,
+    AccountFilter, AccountedJob, GpuNow, Grant, GrantNode, IdleGpu, JobFilter, JobView, NodeEvent,
+    NodeRows, NodeView, Refusal, RefusalKind, Reply, Request, RunKey, SeriesKind, SeriesPoint,
+    SeriesView, Stats, StepView, UsageReport,
 };
 use spur_core::id::JobId;
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
-use spur_core::node::{AdminState, Node};
+use spur_core::node::{AdminState, GpuRecent, Node};
 use spur_core::partition::{Partition, PartitionState};
 
 choice!(JobKind = JobKind { Batch, Run, Alloc });
@@ -106,22 +107,46 @@ record!(StepView = StepView { req kind, req name, req state, req started, opt en
 record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
+    def generation, opt cancelled_by, rep idle,
 });
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
     req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
     req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
-    req last_busy, req lost, opt next_inventory, opt fence_suffices,
+    req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization,
 });
 record!(NodeView = NodeView { req node, rep partitions, req completing, req planned });
 record!(Stats = Stats {
     req started, req log_entries, req log_batches, req passes, req last_pass_us, req max_pass_us, req jobs_started,
-    req pending, req running, req ignored, req rss_kib,
+    req pending, req running, req ignored, req rss_kib, def meters, def usage_batches, def usage_bytes, def usage_refused,
+    def usage_lag_ms, def usage_records, def accounting_backlog,
 });
 record!(GrantNode = GrantNode { req name, req address, rep task_ids, req ticket });
 record!(Grant = Grant { req step, req job, rep nodes, req cpus_per_task });
 record!(Refusal = Refusal { req kind, req text });
 record!(NodeRows = NodeRows { req node, rep rows });
+record!(IdleGpu = IdleGpu { req node, req gpu, req idle });
+choice!(
+    SeriesKind = SeriesKind {
+        Cpu,
+        Memory,
+        GpuBusy,
+        GpuMemory
+    }
+);
+record!(AccountFilter = AccountFilter {
+    rep ids, rep users, rep accounts, rep partitions, rep names, rep nodes, rep states, opt since, opt until,
+    req duplicates,
+});
+record!(RunKey = RunKey { req submitted, req job, req restarts });
+record!(AccountedJob = AccountedJob { req job, opt requeued, rep nodes, rep steps, req live });
+record!(GpuNow = GpuNow { req node, req gpu, req age, opt busy, opt memory, opt power });
+record!(NodeEvent = NodeEvent { req node, req event });
+record!(SeriesPoint = SeriesPoint { req millis, req mean, req min, req max });
+record!(SeriesView = SeriesView { req node, req kind, opt gpu, req step, rep points });
+record!(UsageReport = UsageReport { req record, rep now, rep events, rep series });
+
+record!(GpuRecent = GpuRecent { req gpu, req permille, req at });
 
 impl Wire for (JobId, Option<Refusal>) {
     type Pb = wire::JobOutcome;
@@ -143,6 +168,7 @@ variants!(Request = CallRequest in call_request {
     unit Partitions;
     unit Stats;
     unit Shutdown;
+    unit IdleGpus;
     rec Submit { req spec, opt payload };
     rec Run { req spec, req step, opt immediate };
     rec AwaitAllocation { req job };
@@ -160,6 +186,8 @@ variants!(Request = CallRequest in call_request {
     rec UpdateJob { req job, opt time_limit, opt name, opt comment, opt partition, opt priority };
     rec UpdateNode { rep nodes, opt admin, opt reason };
     rec UpdatePartition { req name, req state };
+    rec Usage { req job, req watch, req details };
+    rec Accounting { req filter, opt after, req limit };
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -170,12 +198,14 @@ variants!(Reply = CallAnswer in call_answer {
     one Granted;
     one Script;
     one Stats;
+    one Usage;
     list PerJob;
     list Jobs;
     list Nodes;
     list Partitions;
     list Denials;
     list DenialRows;
+    list Accounting;
 });
 
 impl Wire for Result<Reply, Refusal> {

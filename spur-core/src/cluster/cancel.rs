@@ -31,7 +31,11 @@ impl Cluster {
             text: format!("cancelled by user {by}"),
             exit: ExitStatus { code: 0, signal },
         };
-        self.end_job(at, id, ending, None, fx)
+        self.end_job(at, id, ending, None, fx)?;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.cancelled_by = Some(by);
+        }
+        Ok(())
     }
 
     /// The client of an `srun` or `salloc` job gave it back.

@@ -89,6 +89,7 @@ impl Cluster {
         job.derived_exit = ExitStatus::default();
         job.started = None;
         job.ended = None;
+        job.cancelled_by = None;
         job.eligible = job.eligible.max(at);
         (job.reason, job.reason_text) = match hold {
             Some((reason, text)) => {
@@ -110,6 +111,7 @@ impl Cluster {
             return;
         };
         let shares = std::mem::take(&mut job.allocation);
+        job.idle.clear();
         if shares.is_empty() {
             return;
         }
@@ -190,6 +192,7 @@ fn job_leftover(job: Option<&mut Job>, share: NodeShare, generation: crate::id::
 fn give_back(node: &mut Node, job: JobId, share: &NodeShare, at: Millis) {
     node.cpus_used.subtract(&share.cpus);
     node.gpus_used.subtract(&share.gpus);
+    node.forget_use(&share.gpus);
     node.memory_used = node.memory_used.saturating_sub(share.memory_mib);
     node.jobs.remove(&job);
     node.last_busy = at;
@@ -197,5 +200,6 @@ fn give_back(node: &mut Node, job: JobId, share: &NodeShare, at: Millis) {
         && let Some(inventory) = node.next_inventory.take()
     {
         node.inventory = inventory;
+        node.utilization.clear();
     }
 }

@@ -22,6 +22,9 @@ impl Cluster {
         let id = self.known_or_new(hello)?;
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         let rebooted = node.boot_id != hello.boot_id;
+        if rebooted {
+            node.utilization.clear();
+        }
         update_from(node, hello, at);
         fx.touched_nodes.insert(id);
         fx.replan = true;
@@ -150,6 +153,9 @@ impl Cluster {
             }
         } else {
             node.inventory = found.clone();
+            let gpus = found.gpus.len();
+            node.utilization
+                .retain(|recent| (recent.gpu as usize) < gpus);
         }
     }
 
@@ -321,5 +327,6 @@ fn new_node(id: NodeId, hello: &NodeHello) -> Node {
         lost: false,
         next_inventory: None,
         fence_suffices: hello.fence_suffices,
+        utilization: Vec::new(),
     }
 }

@@ -61,6 +61,7 @@ impl Cluster {
         job.state = state;
         job.reason = Reason::None;
         job.reason_text.clear();
+        job.cancelled_by = None;
         job.started = Some(at);
         job.ended = match job.spec.time_limit {
             Some(TimeLimit::Secs(secs)) => Some(at.plus_secs(secs)),
@@ -139,6 +140,7 @@ fn fits(node: &Node, share: &NodeShare) -> Taken {
 fn take(node: &mut Node, job: JobId, share: &NodeShare, generation: Generation, at: Millis) {
     node.cpus_used.union_with(&share.cpus);
     node.gpus_used.union_with(&share.gpus);
+    node.forget_use(&share.gpus);
     node.memory_used += share.memory_mib;
     node.jobs.insert(job);
     node.generation = generation;

@@ -72,6 +72,8 @@ fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
         started: None,
         ended: None,
         allocation: Vec::new(),
+        idle: BTreeMap::new(),
+        cancelled_by: None,
         last_nodes: Vec::new(),
         uncleaned: BTreeSet::new(),
         generation: Generation::default(),

@@ -2,3 +2,4 @@ mod life;
 mod nodes;
 mod random;
 mod upgrade;
+mod usage;

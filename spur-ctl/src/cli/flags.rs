@@ -1,6 +1,7 @@
 //! Options as data: every option of every command is one row, with its names, its value, the variables that give it and an
 //! honest word on what it does here. Parsing, help, usage and `docs/reference/options.md` all come from these rows.
 
+mod accounts;
 mod admin;
 mod fence;
 pub mod getopt;
@@ -30,13 +31,21 @@ pub enum Command {
     Scancel,
     /// `scontrol`.
     Scontrol,
+    /// `sacct`.
+    Sacct,
+    /// `sstat`.
+    Sstat,
+    /// `seff`.
+    Seff,
     /// `spur fence`.
     Fence,
+    /// `spur usage`.
+    Usage,
 }
 
 impl Command {
     /// Every command of Slurm, in the order of the reference page.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Srun,
         Self::Sbatch,
         Self::Salloc,
@@ -44,10 +53,13 @@ impl Command {
         Self::Sinfo,
         Self::Scancel,
         Self::Scontrol,
+        Self::Sacct,
+        Self::Sstat,
+        Self::Seff,
     ];
 
     /// Commands of our own.
-    pub const OWN: [Self; 1] = [Self::Fence];
+    pub const OWN: [Self; 2] = [Self::Fence, Self::Usage];
 
     /// All commands, Slurm's first.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -64,16 +76,29 @@ impl Command {
             Self::Sinfo => "sinfo",
             Self::Scancel => "scancel",
             Self::Scontrol => "scontrol",
+            Self::Sacct => "sacct",
+            Self::Sstat => "sstat",
+            Self::Seff => "seff",
             Self::Fence => "fence",
+            Self::Usage => "usage",
         }
     }
 
     /// What `--help` says before the options.
     pub fn about(self) -> &'static str {
-        if self == Self::Fence {
-            fence::ABOUT
-        } else {
-            ""
+        match self {
+            Self::Fence => fence::ABOUT,
+            Self::Usage => accounts::ABOUT,
+            Self::Seff => accounts::SEFF_ABOUT,
+            Self::Srun
+            | Self::Sbatch
+            | Self::Salloc
+            | Self::Squeue
+            | Self::Sinfo
+            | Self::Scancel
+            | Self::Scontrol
+            | Self::Sacct
+            | Self::Sstat => "",
         }
     }
 
@@ -83,7 +108,10 @@ impl Command {
             Self::Srun => "COMMAND [ARGUMENT...]",
             Self::Sbatch => "[SCRIPT [ARGUMENT...]]",
             Self::Salloc => "[COMMAND [ARGUMENT...]]",
-            Self::Squeue | Self::Sinfo => "",
+            Self::Squeue | Self::Sinfo | Self::Sacct => "",
+            Self::Sstat => "[JOB[.STEP]...]",
+            Self::Seff => "JOB",
+            Self::Usage => "[JOB]",
             Self::Scancel => "[JOB[.STEP]...]",
             Self::Scontrol => "WORD [ARGUMENT...]",
             Self::Fence => "show [JOB] | explain [JOB] | log [JOB]",
@@ -100,7 +128,11 @@ impl Command {
             Self::Sinfo => "SINFO_",
             Self::Scancel => "SCANCEL_",
             Self::Scontrol => "SCONTROL_",
+            Self::Sacct => "SACCT_",
+            Self::Sstat => "SSTAT_",
+            Self::Seff => "SEFF_",
             Self::Fence => "SPUR_FENCE_",
+            Self::Usage => "SPUR_USAGE_",
         }
     }
 
@@ -113,7 +145,15 @@ impl Command {
     pub fn usage_code(self) -> u8 {
         match self {
             Self::Srun | Self::Sbatch | Self::Salloc => 255,
-            Self::Squeue | Self::Sinfo | Self::Scancel | Self::Scontrol | Self::Fence => 1,
+            Self::Squeue
+            | Self::Sinfo
+            | Self::Scancel
+            | Self::Scontrol
+            | Self::Sacct
+            | Self::Sstat
+            | Self::Seff
+            | Self::Fence
+            | Self::Usage => 1,
         }
     }
 
@@ -127,6 +167,10 @@ impl Command {
             Self::Scancel => SCANCEL,
             Self::Scontrol => SCONTROL,
             Self::Fence => FENCE,
+            Self::Sacct => SACCT,
+            Self::Sstat => SSTAT,
+            Self::Seff => SEFF,
+            Self::Usage => USAGE,
         }
     }
 }
@@ -134,7 +178,7 @@ impl Command {
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Slurm's stand alone.
-        if *self == Self::Fence {
+        if Self::OWN.contains(self) {
             f.write_str("spur ")?;
         }
         f.write_str(self.name())
@@ -143,7 +187,7 @@ impl fmt::Display for Command {
 
 /// A set of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commands(u8);
+pub struct Commands(u16);
 
 const NONE: Commands = Commands(0);
 const SRUN: Commands = Commands(1);
@@ -154,6 +198,11 @@ const SINFO: Commands = Commands(16);
 const SCANCEL: Commands = Commands(32);
 const SCONTROL: Commands = Commands(64);
 const FENCE: Commands = Commands(128);
+const SACCT: Commands = Commands(256);
+const SSTAT: Commands = Commands(512);
+const SEFF: Commands = Commands(1024);
+const USAGE: Commands = Commands(2048);
+const RECORDS: Commands = SACCT.and(SSTAT);
 const JOB: Commands = SRUN.and(SBATCH).and(SALLOC);
 const VIEWS: Commands = SQUEUE.and(SINFO);
 const EVERY: Commands = JOB.and(VIEWS).and(SCANCEL).and(SCONTROL);
@@ -322,6 +371,7 @@ pub fn rows(command: Command) -> impl Iterator<Item = &'static Flag> {
         run::ROWS,
         view::ROWS,
         admin::ROWS,
+        accounts::ROWS,
         fence::ROWS,
     ];
     parts

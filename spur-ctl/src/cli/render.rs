@@ -1,5 +1,6 @@
 //! From values of the core to text: pure, so that every column and record can be tested without a controller.
 
+pub mod accounts;
 pub mod clock;
 pub mod format;
 pub mod job_columns;

@@ -49,6 +49,13 @@ fn text(stats: &Stats) -> String {
         running,
         ignored,
         rss_kib,
+        meters,
+        usage_batches,
+        usage_bytes,
+        usage_refused,
+        usage_lag_ms,
+        usage_records,
+        accounting_backlog,
     } = stats;
     [
         ("started_ms", started.0),
@@ -62,6 +69,13 @@ fn text(stats: &Stats) -> String {
         ("log_batches", *log_batches),
         ("events_ignored", *ignored),
         ("memory_kib", *rss_kib),
+        ("meters", *meters),
+        ("usage_batches", *usage_batches),
+        ("usage_bytes", *usage_bytes),
+        ("usage_refused", *usage_refused),
+        ("usage_lag_ms", *usage_lag_ms),
+        ("usage_records", *usage_records),
+        ("accounting_backlog", *accounting_backlog),
     ]
     .map(|(name, value)| format!("{name}={value}\n"))
     .concat()

@@ -102,6 +102,11 @@ pub(super) fn node(layout: &Layout, wanted: &Up, index: u32, name: &str, bpffs: 
     if let Some(seconds) = wanted.kill_wait {
         text.push_str(&format!("kill_wait = {seconds}\n"));
     }
+    if let Some(seconds) = wanted.idle_after {
+        text.push_str(&format!(
+            "\n[meter]\nidle_after = {seconds}\nidle_grace = 0\n"
+        ));
+    }
     text.push_str(&declared(layout, wanted, index, name));
     text
 }

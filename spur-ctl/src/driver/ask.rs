@@ -11,6 +11,7 @@ use spur_core::job::step::StepSpec;
 use spur_core::node::{AdminState, FenceState};
 use spur_core::partition::PartitionState;
 use spur_core::time::TimeLimit;
+use spur_core::usage::idle::Idle;
 use tokio::sync::{mpsc, oneshot};
 
 /// What a call is answered with.
@@ -31,8 +32,35 @@ pub enum Input {
     },
     /// An agent speaks.
     Agent(AgentInput),
+    /// A meter says what the planner is to know.
+    Usage(UsageWord),
     /// Finish this turn and stop.
     Stop,
+}
+
+/// What meters say that becomes part of the cluster's state.
+#[derive(Debug)]
+pub enum UsageWord {
+    /// A GPU that a job holds counts as idle, or does so no more.
+    Idle {
+        /// Where.
+        node: NodeName,
+        /// Whose.
+        job: JobId,
+        /// Its index.
+        gpu: u32,
+        /// The evidence; `None`: it is used again.
+        idle: Option<Idle>,
+        /// Told when it is durable, or means nothing any more; dropped if it could not be made so.
+        done: oneshot::Sender<()>,
+    },
+    /// How busy GPUs were lately.
+    Utilization {
+        /// Where.
+        node: NodeName,
+        /// (index, thousandths).
+        gpus: Vec<(u32, u16)>,
+    },
 }
 
 /// A command that the service has found to be allowed and within bounds.

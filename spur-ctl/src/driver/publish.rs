@@ -42,15 +42,19 @@ impl Writer {
     }
 
     fn row_of_job(&mut self, job: JobId) {
+        let before = self.publisher.draft.jobs.get(job.0).map(Arc::clone);
         match self.cluster.jobs.get(&job) {
-            Some(known) => self
-                .publisher
-                .draft
-                .jobs
-                .insert(job.0, view::job_view(&self.cluster, known)),
+            Some(known) => {
+                let row = Arc::new(view::job_view(&self.cluster, known));
+                self.usage.job(before.as_deref(), &row);
+                self.publisher.draft.jobs.insert(job.0, row);
+            }
             None => {
                 self.publisher.draft.jobs.remove(job.0);
                 self.denials.forget(job);
+                if let Some(last) = before {
+                    self.usage.forget(&last);
+                }
             }
         }
     }
@@ -65,7 +69,7 @@ impl Writer {
             row.node.free_mib = pulse.free_mib;
             row.node.last_seen = row.node.last_seen.max(pulse.at);
         }
-        self.publisher.draft.nodes.insert(id.0, row);
+        self.publisher.draft.nodes.insert(id.0, Arc::new(row));
     }
 
     fn finish_draft(&mut self) {
@@ -84,7 +88,11 @@ impl Writer {
             running: running as u64,
             ignored: counters.ignored,
             rss_kib: 0,
+            ..Stats::default()
         };
         self.publisher.publish();
+        if self.usage.wants_all() {
+            self.usage.all_jobs(&self.publisher.draft);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::denials::Denials;
 use crate::readers::{Publisher, Readers};
 use crate::store::{Batch, Store, StoreError};
+use crate::usage::Usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,6 +24,8 @@ pub struct Parts {
     pub readers: Arc<Readers>,
     /// Single refusals.
     pub denials: Arc<Denials>,
+    /// What jobs use.
+    pub usage: Arc<Usage>,
     /// Resolves when it has stopped; the error says why it could not go on.
     pub stopped: oneshot::Receiver<Result<(), String>>,
     /// Its thread.
@@ -35,6 +38,10 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
     let known = |job| writer.cluster.jobs.contains_key(&job);
     let denials = Arc::new(Denials::open(&config.state_dir.join("denials.db"), known)?);
     writer.denials = Arc::clone(&denials);
+    let record = config.state_dir.join("accounting.db");
+    let usage = Arc::new(Usage::open(&record, config.accounting.keep_days)?);
+    usage.all_jobs(&writer.publisher.draft);
+    writer.usage = Arc::clone(&usage);
     let (inbox, receiver) = mpsc::channel(INBOX_MAX);
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new()
@@ -48,6 +55,7 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
         inbox,
         readers,
         denials,
+        usage,
         stopped,
         thread,
     })
@@ -87,6 +95,7 @@ impl Writer {
             denial_totals: BTreeMap::new(),
             denials_due: None,
             denials: Arc::default(),
+            usage: Arc::default(),
             publisher,
             key,
             counters: Counters {

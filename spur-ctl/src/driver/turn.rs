@@ -43,6 +43,8 @@ pub(super) struct Turn {
     pub(super) admissions: Vec<Admission>,
     /// Payloads that came in this turn, so that they need not be read back.
     pub(super) payloads: BTreeMap<JobId, Payload>,
+    /// Meters that wait until their verdicts are durable.
+    pub(super) verdicts: Vec<oneshot::Sender<()>>,
 }
 
 impl Turn {
@@ -61,6 +63,7 @@ impl Turn {
             direct: Vec::new(),
             admissions: Vec::new(),
             payloads: BTreeMap::new(),
+            verdicts: Vec::new(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl Writer {
             Input::Ask(ask) => self.ask(turn, *ask),
             Input::CallGone { call } => self.call_gone(turn, call),
             Input::Agent(agent) => self.agent(turn, agent),
+            Input::Usage(word) => self.used(turn, word),
             Input::Stop => {}
         }
     }
@@ -176,6 +180,9 @@ impl Writer {
         for (node, report) in turn.acks {
             self.send(node, ToAgent::Ack { report });
         }
+        for done in turn.verdicts {
+            done.send(()).ok();
+        }
     }
 
     /// The turn is not durable: it never was.
@@ -235,7 +242,8 @@ impl Writer {
                 Input::Ask(ask) => drop(ask.reply.send(Err(not_durable(&reason)))),
                 Input::CallGone { call } => self.waits.remember_gone(call),
                 Input::Agent(agent) => self.refuse_agent(agent, &reason),
-                Input::Stop => {}
+                // Dropped: the meter hears that it could not be kept, and says it again.
+                Input::Usage(_) | Input::Stop => {}
             }
         }
     }

@@ -138,7 +138,12 @@ async fn question(from: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result
 fn is_list(request: &api::Request) -> bool {
     matches!(
         request,
-        api::Request::Jobs { .. } | api::Request::Nodes | api::Request::Cancel { .. }
+        api::Request::Jobs { .. }
+            | api::Request::Nodes
+            | api::Request::Cancel { .. }
+            | api::Request::Accounting { .. }
+            | api::Request::Usage { .. }
+            | api::Request::IdleGpus
     )
 }
 

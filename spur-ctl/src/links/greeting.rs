@@ -40,7 +40,7 @@ pub(super) fn check(first: Option<AgentMessage>, token: &[u8]) -> Result<NodeHel
 }
 
 /// Compares secrets of equal length in constant time.
-fn same(shown: &[u8], secret: &[u8]) -> bool {
+pub(crate) fn same(shown: &[u8], secret: &[u8]) -> bool {
     let difference = shown
         .iter()
         .zip(secret)

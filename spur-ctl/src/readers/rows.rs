@@ -42,11 +42,11 @@ impl<V> Rows<V> {
     }
 
     /// Puts a row in the place of another, or where none was.
-    pub fn insert(&mut self, number: u32, row: V) {
+    pub fn insert(&mut self, number: u32, row: Arc<V>) {
         let chunk = Arc::make_mut(&mut self.chunks)
             .entry(number / CHUNK)
             .or_default();
-        Arc::make_mut(chunk).insert(number, Arc::new(row));
+        Arc::make_mut(chunk).insert(number, row);
     }
 
     /// Takes a row away.
@@ -75,10 +75,10 @@ mod tests {
     fn a_copy_keeps_what_it_had_and_shares_what_did_not_change() {
         let mut rows = Rows::default();
         for n in 0..1000 {
-            rows.insert(n, n * 10);
+            rows.insert(n, Arc::new(n * 10));
         }
         let before = rows.clone();
-        rows.insert(500, 1);
+        rows.insert(500, Arc::new(1));
         rows.remove(3);
         assert_eq!(before.get(500).map(|row| **row), Some(5000));
         assert_eq!(before.iter().count(), 1000);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn empty_chunks_go() {
         let mut rows = Rows::default();
-        rows.insert(700, ());
+        rows.insert(700, Arc::new(()));
         rows.remove(700);
         rows.remove(700);
         assert!(rows.chunks.is_empty());

@@ -1,7 +1,7 @@
 //! How large a request may be. What the core checks (does it make sense on this cluster?) is not here.
 
 use super::refuse;
-use spur_core::api::{JobFilter, Refusal, RefusalKind, Request};
+use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request};
 use spur_core::job::spec::{JobSpec, Payload};
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
@@ -45,6 +45,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             list("node list", nodes.len())?;
             text("reason", reason.as_deref().unwrap_or(""), TEXT_MAX)
         }
+        Request::Accounting { filter, .. } => account_fits(filter),
         Request::Ping
         | Request::AwaitAllocation { .. }
         | Request::Finish { .. }
@@ -57,6 +58,8 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Requeue { .. }
         | Request::UpdatePartition { .. }
         | Request::Stats
+        | Request::Usage { .. }
+        | Request::IdleGpus
         | Request::Shutdown => Ok(()),
     }
 }
@@ -134,6 +137,15 @@ fn payload_fits(payload: &Payload) -> Result<(), Refusal> {
         text("argument or variable", value, ENV_MAX)?;
     }
     Ok(())
+}
+
+fn account_fits(filter: &AccountFilter) -> Result<(), Refusal> {
+    list("job list", filter.ids.len())?;
+    list("user list", filter.users.len())?;
+    list("account list", filter.accounts.len())?;
+    list("partition list", filter.partitions.len())?;
+    list("name list", filter.names.len())?;
+    list("node list", filter.nodes.len())
 }
 
 fn filter_fits(filter: &JobFilter) -> Result<(), Refusal> {

@@ -2,7 +2,8 @@
 
 use super::{Service, refuse};
 use crate::readers::View;
-use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Stats};
+use crate::usage::Usage;
+use spur_core::api::{Caller, JobFilter, JobView, Refusal, RefusalKind, Reply, Stats};
 use std::sync::Arc;
 
 impl Service {
@@ -18,13 +19,14 @@ impl Service {
 }
 
 /// One job that does not exist is an error, as in Slurm; of several, those that exist are listed.
-pub(super) fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
+pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<Reply, Refusal> {
+    let shown_to = |row: &Arc<JobView>| shown_to(caller, row);
     if filter.ids.is_empty() {
         return Ok(Reply::Jobs(
             view.jobs
                 .iter()
                 .filter(|row| filter.matches(row))
-                .map(Arc::clone)
+                .map(shown_to)
                 .collect(),
         ));
     }
@@ -50,7 +52,18 @@ pub(super) fn jobs(view: &View, filter: &JobFilter) -> Result<Reply, Refusal> {
         }
         .matches(row)
     });
-    Ok(Reply::Jobs(shown.map(Arc::clone).collect()))
+    Ok(Reply::Jobs(shown.map(shown_to).collect()))
+}
+
+/// A row as the caller may see it: how well a job uses its GPUs is its owner's and the operators' business.
+fn shown_to(caller: &Caller, row: &Arc<JobView>) -> Arc<JobView> {
+    if row.idle.is_empty() || caller.operator || row.spec.owner.uid == caller.uid {
+        return Arc::clone(row);
+    }
+    Arc::new(JobView {
+        idle: Vec::new(),
+        ..JobView::clone(row)
+    })
 }
 
 pub(super) fn nodes(view: &View) -> Reply {
@@ -61,11 +74,13 @@ pub(super) fn partitions(view: &View) -> Reply {
     Reply::Partitions(view.partitions.to_vec())
 }
 
-pub(super) fn stats(view: &View) -> Reply {
-    Reply::Stats(Stats {
+pub(super) fn stats(view: &View, usage: &Usage) -> Reply {
+    let mut stats = Stats {
         rss_kib: resident_kib(),
         ..view.stats.clone()
-    })
+    };
+    usage.count(&mut stats);
+    Reply::Stats(stats)
 }
 
 /// Resident memory of this process.

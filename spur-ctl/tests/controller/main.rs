@@ -20,4 +20,6 @@ mod refusals;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
+mod usage;
+#[cfg(test)]
 mod waits;

@@ -76,6 +76,12 @@ enum Op {
         admin: AdminState,
         fence: FenceState,
     },
+    Use {
+        job: usize,
+        node: u32,
+        gpu: u32,
+        busy: Option<u16>,
+    },
     Wait {
         secs: u64,
     },
@@ -161,6 +167,8 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => node.clone().prop_map(|node| Op::Disconnect { node }),
         1 => (node.clone(), admin, fence)
             .prop_map(|(node, admin, fence)| Op::Admin { node, admin, fence }),
+        3 => (job, node.clone(), 0u32..10, prop::option::of(0u16..1200))
+            .prop_map(|(job, node, gpu, busy)| Op::Use { job, node, gpu, busy }),
         2 => (0u64..200).prop_map(|secs| Op::Wait { secs }),
         1 => (0u32..50, node, 0u64..50)
             .prop_map(|(job, node, generation)| Op::Garbage { job, node, generation }),
@@ -436,6 +444,26 @@ impl History {
                     note: String::new(),
                     suffices: None,
                     gpus_sick: None,
+                });
+            }
+            Op::Use {
+                job,
+                node,
+                gpu,
+                busy,
+            } => {
+                let (job, node) = (self.job(job), NodeId(node));
+                let idle = busy.is_none().then(super::usage::idle);
+                self.apply(Event::GpuIdle {
+                    node,
+                    job,
+                    gpu,
+                    idle,
+                });
+                let gpus = busy.map(|busy| vec![(gpu, busy), (0, 0)]);
+                self.apply(Event::Utilization {
+                    node,
+                    gpus: gpus.unwrap_or_default(),
                 });
             }
             Op::Wait { secs } => self.wait(secs),

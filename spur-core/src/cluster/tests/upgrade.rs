@@ -5,6 +5,7 @@
 //! cargo nextest run -p spur-core --run-ignored only write_the_next_pair
 //! ```
 
+use super::usage::idle;
 use crate::check::check;
 use crate::cluster::Cluster;
 use crate::denial::DenialCount;
@@ -51,10 +52,12 @@ fn kind(event: &Event) -> &'static str {
         Event::Denials { .. } => "Denials",
         Event::FenceChanged { .. } => "FenceChanged",
         Event::Purged { .. } => "Purged",
+        Event::GpuIdle { .. } => "GpuIdle",
+        Event::Utilization { .. } => "Utilization",
     }
 }
 
-const KINDS: usize = 23;
+const KINDS: usize = 25;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -218,6 +221,14 @@ impl Writer {
             node,
             count,
         });
+        for idle in [Some(idle()), None] {
+            self.does(Event::GpuIdle {
+                node,
+                job: done,
+                gpu: 1,
+                idle,
+            });
+        }
         let step = StepKind::Batch;
         self.does(Event::StepEnded {
             job: done,
@@ -304,6 +315,19 @@ fn history() -> (Log, Cluster) {
     writer.lives();
     writer.submit(gang(2, 8));
     writer.plan();
+    let wide = writer.start(gang(1, 1));
+    let held = writer.cluster.jobs[&wide].allocation[0].clone();
+    let gpu = held.gpus.iter().next().unwrap();
+    writer.does(Event::GpuIdle {
+        node: held.node,
+        job: wide,
+        gpu,
+        idle: Some(idle()),
+    });
+    writer.does(Event::Utilization {
+        node: held.node,
+        gpus: vec![(gpu, 0), (6, 990)],
+    });
     writer.does(Event::NodeDisconnected { node: NodeId(1) });
     writer.does(Event::NodeLost { node: NodeId(1) });
     assert!(writer.cluster.generation > Generation(0));

@@ -178,6 +178,7 @@ mod tests {
             lost: false,
             next_inventory: None,
             fence_suffices: None,
+            utilization: Default::default(),
         };
         let mut view = NodeView {
             node,

@@ -165,7 +165,7 @@ fn the_reference_page_is_current() {
 
 /// Options whose recorded value differs from what the option takes: the record was made from a help text that leaves it
 /// out or shows it in an unusual way.
-const RECORDED_OTHERWISE: [&str; 20] = [
+const RECORDED_OTHERWISE: [&str; 38] = [
     "srun --container",
     "srun --container-id",
     "srun --kill-on-bad-exit",
@@ -186,6 +186,24 @@ const RECORDED_OTHERWISE: [&str; 20] = [
     "scancel --clusters",
     "scancel --nodelist",
     "scontrol --cluster",
+    "sacct --accounts",
+    "sacct --clusters",
+    "sacct --endtime",
+    "sacct --gid",
+    "sacct --jobs",
+    "sacct --timelimit-min",
+    "sacct --timelimit-max",
+    "sacct --nodelist",
+    "sacct --name",
+    "sacct --format",
+    "sacct --qos",
+    "sacct --partition",
+    "sacct --state",
+    "sacct --starttime",
+    "sacct --uid",
+    "sacct --wckeys",
+    "sstat --jobs",
+    "sstat --format",
 ];
 
 #[test]

@@ -115,7 +115,7 @@ pub fn cpus_per_node(job: &JobView) -> u64 {
 }
 
 /// MiB wanted, as far as the request alone says.
-fn memory_wanted(job: &JobView) -> u64 {
+pub fn memory_wanted(job: &JobView) -> u64 {
     match job.spec.memory {
         MemoryRequest::Default => 0,
         MemoryRequest::PerNode(mib) => mib * node_count(job),
@@ -135,7 +135,7 @@ pub fn memory_request(job: &JobView) -> (&'static str, u64) {
 }
 
 /// GPUs wanted.
-fn gpus_wanted(job: &JobView) -> u64 {
+pub fn gpus_wanted(job: &JobView) -> u64 {
     let spec = &job.spec;
     let count = |gpus: &Option<GpuCount>| gpus.as_ref().map(|gpus| u64::from(gpus.count));
     count(&spec.gpus_total)

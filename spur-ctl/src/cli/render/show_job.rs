@@ -1,9 +1,10 @@
 //! `scontrol show job`.
 
+use super::accounts::numbers::percent;
 use super::job_text::{self as text, Stream};
 use super::record::Record;
 use super::{View, or_null};
-use spur_core::api::JobView;
+use spur_core::api::{IdleGpu, JobView};
 use spur_core::denial::Denial;
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::JobState;
@@ -256,6 +257,29 @@ fn refusals(record: &mut Record, view: &View, job: &JobView, details: &Details<'
     for denial in details.denials {
         record.line(format!("  {}", denied(view, denial)));
     }
+    for idle in &job.idle {
+        record.line(idle_gpu(view, idle));
+    }
+}
+
+/// A GPU that the job holds and does not use, as `Key=Value` words.
+fn idle_gpu(view: &View, idle: &IdleGpu) -> String {
+    let yes = |told: Option<bool>| match told {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown",
+    };
+    let evidence = &idle.idle;
+    let busy = evidence.busy.map(|busy| percent(u64::from(busy)));
+    format!(
+        "IdleGpu={}:{} IdleSince={} Opened={} OpenNow={} Busy={}",
+        idle.node,
+        idle.gpu,
+        view.clock.stamp(evidence.since),
+        yes(evidence.opened),
+        yes(evidence.open_now),
+        busy.as_deref().unwrap_or("unknown")
+    )
 }
 
 /// One refusal as `Key=Value` words.

@@ -1,5 +1,5 @@
 //! Views of values like those of the recorded cluster, next to what the real commands printed.
 
-mod golden;
+pub(crate) mod golden;
 pub(crate) mod samples;
 mod words;

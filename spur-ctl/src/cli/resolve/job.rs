@@ -37,7 +37,11 @@ pub fn spec(
         | Command::Sinfo
         | Command::Scancel
         | Command::Scontrol
-        | Command::Fence => JobKind::Run,
+        | Command::Sacct
+        | Command::Sstat
+        | Command::Seff
+        | Command::Fence
+        | Command::Usage => JobKind::Run,
     };
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;

@@ -64,7 +64,11 @@ pub fn not_submitted(command: Command, why: impl std::fmt::Display) -> Failure {
         | Command::Sinfo
         | Command::Scancel
         | Command::Scontrol
-        | Command::Fence => "Unable to allocate resources",
+        | Command::Sacct
+        | Command::Sstat
+        | Command::Seff
+        | Command::Fence
+        | Command::Usage => "Unable to allocate resources",
     };
     Failure::error(command, format!("{what}: {why}"))
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The standard output of a recording; `None` where there are none.
-fn recorded(name: &str) -> Option<String> {
+pub(crate) fn recorded(name: &str) -> Option<String> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/slurm-golden");
     let text = std::fs::read_to_string(dir.join(name)).ok()?;
     let (_, rest) = text.split_once("--- stdout\n")?;

@@ -110,6 +110,9 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         derived_exit: ExitStatus::default(),
         restarts: 0,
         denials: DenialCount::default(),
+        generation: Generation(0),
+        cancelled_by: None,
+        idle: Vec::new(),
     }
 }
 
@@ -255,6 +258,7 @@ pub(crate) fn node(number: u32) -> NodeView {
         lost: false,
         next_inventory: None,
         fence_suffices: None,
+        utilization: Default::default(),
         last_seen: SUBMITTED,
         boot_id: String::new(),
         boot_time: at(0),

@@ -1,0 +1,176 @@
+//! The columns of `sacct` and `sstat`. Names, widths and sides are Slurm's; the last few are our own. What was not measured is blank,
+//! and so are columns of things that do not exist here.
+
+mod cells;
+
+use super::sheet::Field;
+use super::{Context, Row};
+use cells::*;
+
+/// `sacct`.
+pub const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
+/// `sacct -b`.
+pub const BRIEF: &str = "JobID,State,ExitCode";
+/// `sacct -l`.
+pub const LONG: &str = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,\
+    MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,NTasks,AllocCPUS,Elapsed,\
+    State,ExitCode,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,ReqCPUFreqGov,ReqMem,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,\
+    MaxDiskReadTask,AveDiskRead,MaxDiskWrite,MaxDiskWriteNode,MaxDiskWriteTask,AveDiskWrite,ReqTRES,AllocTRES,TRESUsageInAve,\
+    TRESUsageInMax,TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,TRESUsageInTot,\
+    TRESUsageOutMax,TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot";
+/// `sstat`.
+pub const STEPS: &str = "JobID,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,MaxRSSTask,AveRSS,MaxPages,\
+    MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,NTasks,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,\
+    ReqCPUFreqGov,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,MaxDiskReadTask,AveDiskRead%12,MaxDiskWrite,MaxDiskWriteNode,\
+    MaxDiskWriteTask,AveDiskWrite%12,TRESUsageInAve,TRESUsageInMax,TRESUsageInMaxNode,TRESUsageInMaxTask,TRESUsageInMin,\
+    TRESUsageInMinNode,TRESUsageInMinTask,TRESUsageInTot,TRESUsageOutAve,TRESUsageOutMax,TRESUsageOutMaxNode,\
+    TRESUsageOutMaxTask,TRESUsageOutMin,TRESUsageOutMinNode,TRESUsageOutMinTask,TRESUsageOutTot";
+
+type Cell = fn(&Context, &Row) -> String;
+
+const fn right(name: &'static str, width: usize, cell: Cell) -> Field {
+    Field {
+        name,
+        width,
+        left: false,
+        cell,
+    }
+}
+
+const fn left(name: &'static str, width: usize, cell: Cell) -> Field {
+    Field {
+        name,
+        width,
+        left: true,
+        cell,
+    }
+}
+
+/// Every column, in the order of Slurm's list; our own last.
+pub static FIELDS: &[Field] = &[
+    right("Account", 10, account),
+    right("AdminComment", 19, blank),
+    right("AllocCPUS", 10, alloc_cpus),
+    right("AllocNodes", 10, alloc_nodes),
+    right("AllocTRES", 10, alloc_tres),
+    right("AssocID", 7, blank),
+    right("AveCPU", 10, ave_cpu),
+    right("AveCPUFreq", 10, blank),
+    right("AveDiskRead", 14, ave_disk_read),
+    right("AveDiskWrite", 14, ave_disk_write),
+    right("AvePages", 10, ave_pages),
+    right("AveRSS", 10, ave_rss),
+    right("AveVMSize", 10, blank),
+    right("BlockID", 16, blank),
+    right("Cluster", 10, cluster),
+    right("Comment", 14, comment),
+    right("Constraints", 19, constraints),
+    right("ConsumedEnergy", 14, energy),
+    right("ConsumedEnergyRaw", 17, energy_raw),
+    right("Container", 20, blank),
+    right("CPUTime", 10, cpu_time),
+    right("CPUTimeRAW", 10, cpu_time_raw),
+    right("DBIndex", 20, blank),
+    right("DerivedExitCode", 15, derived_exit),
+    right("Elapsed", 10, elapsed),
+    right("ElapsedRaw", 10, elapsed_raw),
+    right("Eligible", 19, eligible),
+    right("End", 19, end),
+    right("ExitCode", 8, exit_code),
+    right("Extra", 16, blank),
+    right("FailedNode", 16, blank),
+    right("Flags", 20, blank),
+    right("GID", 6, gid),
+    right("Group", 9, group),
+    left("JobID", 12, job_id),
+    left("JobIDRaw", 12, job_id),
+    right("JobName", 10, job_name),
+    right("Layout", 9, blank),
+    right("Licenses", 16, blank),
+    right("MaxDiskRead", 12, max_disk_read),
+    right("MaxDiskReadNode", 15, max_disk_read_node),
+    right("MaxDiskReadTask", 15, blank),
+    right("MaxDiskWrite", 12, max_disk_write),
+    right("MaxDiskWriteNode", 16, max_disk_write_node),
+    right("MaxDiskWriteTask", 16, blank),
+    right("MaxPages", 8, max_pages),
+    right("MaxPagesNode", 12, max_pages_node),
+    right("MaxPagesTask", 14, blank),
+    right("MaxRSS", 10, max_rss),
+    right("MaxRSSNode", 10, max_rss_node),
+    right("MaxRSSTask", 10, blank),
+    right("MaxVMSize", 10, blank),
+    right("MaxVMSizeNode", 14, blank),
+    right("MaxVMSizeTask", 14, blank),
+    right("McsLabel", 10, blank),
+    right("MinCPU", 10, min_cpu),
+    right("MinCPUNode", 10, min_cpu_node),
+    right("MinCPUTask", 10, blank),
+    right("NCPUS", 10, alloc_cpus),
+    right("NNodes", 8, node_count),
+    right("NodeList", 15, node_list),
+    right("NTasks", 8, tasks),
+    right("Partition", 10, partition),
+    right("Planned", 10, planned),
+    right("PlannedCPU", 10, planned_cpu),
+    right("PlannedCPURAW", 13, planned_cpu_raw),
+    right("Priority", 10, priority),
+    right("QOS", 10, qos),
+    right("QOSRAW", 6, blank),
+    right("QOSREQ", 10, blank),
+    right("Reason", 25, reason),
+    right("ReqCPUFreq", 10, frequency),
+    right("ReqCPUFreqGov", 13, frequency),
+    right("ReqCPUFreqMax", 13, frequency),
+    right("ReqCPUFreqMin", 13, frequency),
+    right("ReqCPUS", 8, req_cpus),
+    right("ReqMem", 10, req_mem),
+    right("ReqNodes", 8, req_nodes),
+    right("ReqTRES", 10, req_tres),
+    right("Reservation", 20, blank),
+    right("ReservationId", 17, blank),
+    right("Restarts", 8, restarts),
+    right("SLUID", 15, blank),
+    right("Start", 19, start),
+    right("State", 10, state),
+    right("StdErr", 20, std_err),
+    right("StdIn", 20, std_in),
+    right("StdOut", 20, std_out),
+    right("Submit", 19, submit),
+    right("SubmitLine", 20, blank),
+    right("Suspended", 10, suspended),
+    right("SystemComment", 14, blank),
+    right("SystemCPU", 10, system_cpu),
+    right("Timelimit", 10, time_limit),
+    right("TimelimitRaw", 12, time_limit_raw),
+    right("TotalCPU", 10, total_cpu),
+    right("TRESUsageInAve", 14, blank),
+    right("TRESUsageInMax", 14, blank),
+    right("TRESUsageInMaxNode", 18, blank),
+    right("TRESUsageInMaxTask", 18, blank),
+    right("TRESUsageInMin", 14, blank),
+    right("TRESUsageInMinNode", 18, blank),
+    right("TRESUsageInMinTask", 18, blank),
+    right("TRESUsageInTot", 14, tres_in),
+    right("TRESUsageOutAve", 15, blank),
+    right("TRESUsageOutMax", 15, blank),
+    right("TRESUsageOutMaxNode", 19, blank),
+    right("TRESUsageOutMaxTask", 19, blank),
+    right("TRESUsageOutMin", 15, blank),
+    right("TRESUsageOutMinNode", 19, blank),
+    right("TRESUsageOutMinTask", 19, blank),
+    right("TRESUsageOutTot", 15, tres_out),
+    right("UID", 6, uid),
+    right("User", 9, user),
+    right("UserCPU", 10, user_cpu),
+    right("WCKey", 10, blank),
+    right("WCKeyID", 8, blank),
+    right("WorkDir", 15, work_dir),
+    right("GpuEnergy", 10, energy),
+    right("GpuHours", 10, gpu_hours),
+    right("GpuIdle", 8, gpu_idle),
+    right("GpuMem", 10, gpu_mem),
+    right("GpuUtil", 8, gpu_util),
+    right("GpuUtilP50", 10, gpu_p50),
+    right("GpuUtilP95", 10, gpu_p95),
+];

@@ -1,0 +1,338 @@
+//! `sacct`: jobs of the accounting record.
+
+use super::failure::Failure;
+use super::flags::Command;
+use super::flags::getopt::Options;
+use super::link::{self, Trouble};
+use super::render::accounts::sheet::{self, Sheet, Style};
+use super::render::accounts::{Context, Row, fields, rows};
+use super::render::clock::Clock;
+use super::resolve::filter::{self, Named};
+use super::{output, process, users};
+use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
+use spur_core::id::{JobId, StepKind, Uid};
+use spur_core::slurm::codes::{StateFilter, parse_job_state};
+use spur_core::slurm::timespec::begin::parse_begin;
+use spur_core::time::Millis;
+
+/// Runs that are asked for at a time.
+const PAGE: u32 = 1000;
+/// Nobody: a user that no job has.
+const NOBODY: Uid = Uid(u32::MAX);
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Query {
+    filter: AccountFilter,
+    /// Steps that were named; a job that is named alone comes with all of them.
+    named: Vec<(JobId, Option<StepKind>)>,
+    /// Only qualities of service in this list.
+    qos: Vec<String>,
+    /// Nothing can match.
+    nothing: bool,
+    notices: Vec<String>,
+}
+
+/// Runs it.
+pub fn main(options: &Options) -> Result<u8, Failure> {
+    if options.on("helpformat") {
+        output::print(&sheet::help(fields::FIELDS));
+        return Ok(0);
+    }
+    let context = context(options)?;
+    let sheet = sheet(options)?;
+    let query = query(options, &context.view.clock)?;
+    output::complain(&query.notices);
+    if !options.on("noheader") {
+        output::print(&sheet.header());
+    }
+    let mut after = None;
+    while !query.nothing {
+        let runs = page(&query.filter, after)?;
+        let Some(last) = runs.last() else { break };
+        after = Some(RunKey::of(&last.job));
+        let full = runs.len() >= PAGE as usize;
+        let mut text = String::new();
+        for run in runs {
+            if !query.qos.is_empty() && !query.qos.contains(&run.job.spec.qos) {
+                continue;
+            }
+            let lines = rows(run, Vec::new(), !options.on("allocations"));
+            for row in lines.iter().filter(|row| query.shows(row)) {
+                text.push_str(&sheet.row(&context, row));
+            }
+        }
+        output::print(&text);
+        if !full || output::is_over() {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+fn failed(why: impl std::fmt::Display) -> Failure {
+    Failure::error(Command::Sacct, why)
+}
+
+fn page(filter: &AccountFilter, after: Option<RunKey>) -> Result<Vec<AccountedJob>, Failure> {
+    let request = Request::Accounting {
+        filter: Box::new(filter.clone()),
+        after,
+        limit: PAGE,
+    };
+    match link::question(&request) {
+        Ok(Reply::Accounting(runs)) => Ok(runs),
+        Ok(_) => Err(failed(link::unexpected().text())),
+        Err(trouble) => Err(failed(trouble.text())),
+    }
+}
+
+/// What every cell needs.
+pub(super) fn context(options: &Options) -> Result<Context, Failure> {
+    let cluster = match link::question(&Request::Ping) {
+        Ok(Reply::Pong { cluster, .. }) => cluster,
+        Ok(_) | Err(Trouble::Refused(_)) => String::new(),
+        Err(trouble) => return Err(Failure::error(options.command, trouble.text())),
+    };
+    let asked = |long: &str| {
+        let given = options.given().iter().rev();
+        given
+            .filter(|given| given.flag.long == long)
+            .find_map(|given| given.value.clone())
+    };
+    let units = match asked("units") {
+        None => None,
+        Some(text) => {
+            let unit = text.trim().to_ascii_uppercase();
+            let known = unit.chars().next().filter(|unit| "KMGTP".contains(*unit));
+            let bad = || {
+                failed(format!(
+                    "Invalid units type. Must be one of K, M, G, T or P, not {text:?}"
+                ))
+            };
+            Some(known.filter(|_| unit.len() == 1).ok_or_else(bad)?)
+        }
+    };
+    Ok(Context {
+        view: super::render::View {
+            clock: process::clock(),
+            users: Default::default(),
+            raw_sizes: options.on("noconvert"),
+        },
+        cluster,
+        units,
+    })
+}
+
+/// How lines are laid out, for the commands that share these options.
+pub(super) fn style(options: &Options) -> Style {
+    let given = options.given().iter();
+    let delimiter = given
+        .filter(|given| given.flag.long == "delimiter")
+        .filter_map(|given| given.value.clone())
+        .next_back();
+    let delimiter = delimiter.unwrap_or_else(|| "|".to_owned());
+    if options.on("parsable2") {
+        Style::Parted(delimiter, false)
+    } else if options.on("parsable") {
+        Style::Parted(delimiter, true)
+    } else {
+        Style::Columns
+    }
+}
+
+fn sheet(options: &Options) -> Result<Sheet, Failure> {
+    let list = if options.on("long") {
+        fields::LONG
+    } else if options.on("brief") {
+        fields::BRIEF
+    } else {
+        options.value("format").unwrap_or(fields::DEFAULT)
+    };
+    Sheet::parse(list, fields::FIELDS, style(options)).map_err(failed)
+}
+
+/// Values of an option that may be given several times.
+pub(super) fn lists(options: &Options, long: &str) -> Vec<String> {
+    let given = options.given().iter();
+    let given = given.filter(|given| given.flag.named(long));
+    given
+        .filter_map(|given| given.value.as_deref())
+        .flat_map(filter::list)
+        .collect()
+}
+
+fn query(options: &Options, clock: &Clock) -> Result<Query, Failure> {
+    let mut query = Query::default();
+    jobs(options, &mut query)?;
+    let words = |long: &str| options.value(long).map(filter::list).unwrap_or_default();
+    query.filter.accounts = words("accounts");
+    query.filter.partitions = words("partition");
+    query.filter.names = words("name");
+    query.filter.nodes = filter::nodes(options, "nodelist")?;
+    query.filter.duplicates = options.on("duplicates");
+    query.qos = words("qos");
+    whose(options, &mut query);
+    states(options, &mut query)?;
+    window(options, clock, &mut query)?;
+    Ok(query)
+}
+
+fn jobs(options: &Options, query: &mut Query) -> Result<(), Failure> {
+    let texts = lists(options, "jobs");
+    for text in &texts {
+        match filter::named(text) {
+            Some(Named {
+                job,
+                step,
+                array: false,
+            }) => {
+                query.filter.ids.push(job);
+                query.named.push((job, step));
+            }
+            Some(_) => {}
+            None => {
+                let why = format!("Bad job/step specified: {text}");
+                return Err(Failure::fatal(Command::Sacct, why));
+            }
+        }
+    }
+    query.nothing = !texts.is_empty() && query.named.is_empty();
+    query.filter.ids.sort_unstable();
+    query.filter.ids.dedup();
+    if let Some(word) = options.operands.first() {
+        let why = format!("Unknown argument: {}", word.to_string_lossy());
+        return Err(failed(why));
+    }
+    Ok(())
+}
+
+/// One's own jobs, unless users or jobs are named, or all are asked for; root asks for all.
+fn whose(options: &Options, query: &mut Query) {
+    let me = Uid(process::uid());
+    let users = lists(options, "uid");
+    for user in &users {
+        match users::uid_of(user) {
+            Some(uid) => query.filter.users.push(uid),
+            None => {
+                query.filter.users.push(NOBODY);
+                query
+                    .notices
+                    .push(format!("sacct: error: Invalid user id: {user}"));
+            }
+        }
+    }
+    let all = options.on("allusers") || !query.filter.ids.is_empty() || me == Uid(0);
+    if users.is_empty() && !all {
+        query.filter.users.push(me);
+    }
+}
+
+fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
+    let Some(text) = options.value("state") else {
+        return Ok(());
+    };
+    let mut all = false;
+    for word in filter::list(text) {
+        match parse_job_state(&word) {
+            Some(StateFilter::All) => all = true,
+            Some(StateFilter::State(state)) => query.filter.states.push(state),
+            Some(StateFilter::Completing | StateFilter::Never) => {}
+            None => {
+                return Err(Failure::fatal(
+                    Command::Sacct,
+                    format!("Invalid state: {word}"),
+                ));
+            }
+        }
+    }
+    if all {
+        query.filter.states.clear();
+    }
+    query.nothing |= !all && query.filter.states.is_empty();
+    Ok(())
+}
+
+/// Since midnight, unless a time or jobs are named.
+fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Failure> {
+    let moment = |long: &str| {
+        let Some(text) = options.value(long) else {
+            return Ok(None);
+        };
+        let read = parse_begin(text, clock.now, clock.utc_offset(clock.now));
+        let bad = |_| failed(format!("Invalid time specification (pos=0): {text}"));
+        read.map(Some).map_err(bad)
+    };
+    query.filter.until = moment("endtime")?;
+    query.filter.since = match moment("starttime")? {
+        Some(since) => Some(since),
+        None if query.named.is_empty() => Some(midnight(clock)),
+        None => None,
+    };
+    Ok(())
+}
+
+/// The beginning of the present day.
+fn midnight(clock: &Clock) -> Millis {
+    let offset = i64::from(clock.utc_offset(clock.now)) * 1000;
+    let local = i64::try_from(clock.now.0)
+        .unwrap_or(i64::MAX)
+        .saturating_add(offset);
+    let start = local - local.rem_euclid(86_400_000) - offset;
+    Millis(u64::try_from(start).unwrap_or(0))
+}
+
+impl Query {
+    /// Whether a line is of a job or step that is meant.
+    fn shows(&self, row: &Row) -> bool {
+        if self.named.is_empty() {
+            return true;
+        }
+        let step = row.step.as_ref().map(|step| step.kind);
+        let meant = |(job, named): &(JobId, Option<StepKind>)| {
+            *job == row.run.job.id && named.is_none_or(|named| Some(named) == step)
+        };
+        self.named.iter().any(meant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::flags::getopt::{self, Source};
+    use spur_core::job::state::JobState;
+    use std::ffi::OsString;
+
+    fn read(line: &str) -> Result<Query, Failure> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let options = getopt::parse(Command::Sacct, &args, Source::CommandLine)?;
+        // 2026-11-30T01:41:00.
+        query(&options, &Clock::utc(Millis(1_796_002_860_000)))
+    }
+
+    #[test]
+    fn jobs_may_be_named_again_and_again_and_lift_the_window() {
+        let query = read("-j 4 -j 5.batch,5.0 -D").unwrap();
+        assert_eq!(query.filter.ids, [JobId(4), JobId(5)]);
+        assert_eq!(query.named[1], (JobId(5), Some(StepKind::Batch)));
+        assert_eq!((query.filter.since, query.filter.duplicates), (None, true));
+        assert!(read("-j 3_[1-2]").unwrap().nothing);
+        assert!(read("-j x").is_err());
+    }
+
+    #[test]
+    fn the_window_is_the_present_day_unless_said_otherwise() {
+        let midnight = Millis(1_795_996_800_000);
+        assert_eq!(read("").unwrap().filter.since, Some(midnight));
+        let query = read("-S 2026-11-01 -E now -s CD,F,RQ --name a,b -r gpu").unwrap();
+        assert_eq!(query.filter.since, Some(Millis(1_793_491_200_000)));
+        assert_eq!(query.filter.until, Some(Millis(1_796_002_860_000)));
+        assert_eq!(query.filter.states, [JobState::Completed, JobState::Failed]);
+        assert!(
+            read("-s RQ").unwrap().nothing,
+            "no job of ours is in that state"
+        );
+        assert!(read("-S whenever").is_err());
+        assert!(read("-s WHAT").is_err());
+    }
+}
