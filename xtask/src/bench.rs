@@ -4,6 +4,7 @@ mod latency;
 mod sample;
 mod scale;
 mod slurm;
+mod usage;
 
 use crate::{setup, sh, vm};
 use anyhow::{Context, Result, bail};
@@ -12,10 +13,10 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, latency, scale, guard (this one in virtual machines).
+    /// One part only: fence, latency, scale, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
-    /// Hollow nodes of the scale part.
+    /// Hollow nodes of the parts scale and usage.
     #[arg(long, default_value_t = 1000)]
     nodes: u32,
     /// Pending jobs of the scale part.
@@ -72,6 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted("scale") {
         scale::measure(&bins, args.nodes, args.jobs, &mut report)?;
+    }
+    if wanted("usage") {
+        usage::measure(&bins, args.nodes, &mut report)?;
     }
     if wanted("guard") {
         guard(&mut report)?;

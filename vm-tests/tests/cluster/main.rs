@@ -12,6 +12,7 @@ mod leftovers;
 mod log_tail;
 mod records;
 mod teardown;
+mod usage;
 
 use vm_tests::host;
 

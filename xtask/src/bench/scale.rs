@@ -82,7 +82,7 @@ pub(super) fn measure(bins: &Path, nodes: u32, jobs: u32, report: &mut Report) -
 }
 
 /// One job on each node, of twenty different lengths, so that their ends are many.
-fn fill(cluster: &DevCluster, nodes: u32) -> Result<()> {
+pub(super) fn fill(cluster: &DevCluster, nodes: u32) -> Result<()> {
     let lines: String = (0..nodes).fold(String::new(), |mut text, number| {
         // Writing to a string cannot fail.
         writeln!(
@@ -148,7 +148,7 @@ fn count(cluster: &DevCluster, state: &str) -> Result<u32> {
     Ok(u32::try_from(text.lines().count())?)
 }
 
-fn controller(cluster: &DevCluster) -> Result<u32> {
+pub(super) fn controller(cluster: &DevCluster) -> Result<u32> {
     let found = cluster.processes("spurctld");
     found
         .first()
@@ -156,7 +156,7 @@ fn controller(cluster: &DevCluster) -> Result<u32> {
         .context("no spurctld runs for the cluster")
 }
 
-fn resident_kib(pid: u32) -> Result<u64> {
+pub(super) fn resident_kib(pid: u32) -> Result<u64> {
     let status =
         std::fs::read_to_string(format!("/proc/{pid}/status")).context("the controller is gone")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
