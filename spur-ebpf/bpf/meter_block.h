@@ -34,7 +34,7 @@ SPUR_INLINE struct spur_meter_slot *slot_of_bio(struct bio *bio, int typed)
 	struct spur_meter_slot *slot;
 
 	if (group)
-		return place_in(&place, group, GET(typed, group->level)) ? slot_at(&place, this_cpu()) : 0;
+		return place_in(&place, group, typed) ? slot_at(&place, this_cpu()) : 0;
 	slot = place_of_current(&place) ? slot_at(&place, this_cpu()) : 0;
 	if (slot)
 		__sync_fetch_and_add(&slot->guessed_ios, 1);

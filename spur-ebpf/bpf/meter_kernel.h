@@ -13,7 +13,15 @@ struct cgroup_root {
 	int hierarchy_id; /* 0: the tree of cgroup v2 */
 } CORE;
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} CORE;
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	int level;
 	struct kernfs_node *kn;
 	struct cgroup_root *root;
@@ -60,10 +68,6 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct task_struct *group_leader;
 	spur_u64 start_time;
-} CORE;
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
 } CORE;
 
 struct blkcg {

@@ -37,14 +37,36 @@ SPUR_INLINE int take_place(struct spur_meter_place *place, spur_u64 id)
 	return 1;
 }
 
-/* The step's slot, else the job's; 0 if the cgroup is in no metered one. `level` is the cgroup's. */
-SPUR_INLINE int place_in(struct spur_meter_place *place, struct cgroup *group, int level)
+SPUR_INLINE spur_u64 id_of(struct cgroup *group, int typed)
 {
-	if (level < (int)settings.job_level)
+	struct kernfs_node *node = GET(typed, group->kn);
+
+	return GET(typed, node->id);
+}
+
+SPUR_INLINE spur_u64 parent_id(struct cgroup *group, int typed)
+{
+	struct cgroup_subsys_state *parent = GET(typed, group->self.parent);
+
+	return id_of(GET(typed, parent->cgroup), typed);
+}
+
+/*
+ * The step's slot, else the job's; 0 if the cgroup is in no metered one. Most tasks are in a step's own cgroup, or above all jobs:
+ * their way is the short one.
+ */
+SPUR_INLINE int place_in(struct spur_meter_place *place, struct cgroup *group, int typed)
+{
+	int below = GET(typed, group->level) - (int)settings.job_level;
+
+	*place = (struct spur_meter_place){}; /* the verifier does not follow that it is read only if something was found */
+	if (below < 0)
 		return 0;
-	if (level > (int)settings.job_level && take_place(place, ancestor_id(group, settings.job_level + 1)))
+	if (below <= 1 && take_place(place, id_of(group, typed)))
 		return 1;
-	return take_place(place, ancestor_id(group, settings.job_level));
+	if (below <= 1)
+		return below ? take_place(place, parent_id(group, typed)) : 0;
+	return take_place(place, ancestor_id(group, settings.job_level + 1)) || take_place(place, ancestor_id(group, settings.job_level));
 }
 
 SPUR_INLINE int place_of(struct spur_meter_place *place, struct task_struct *task, int typed)
@@ -52,7 +74,7 @@ SPUR_INLINE int place_of(struct spur_meter_place *place, struct task_struct *tas
 	struct css_set *set = GET(typed, task->cgroups);
 	struct cgroup *group = GET(typed, set->dfl_cgrp);
 
-	return place_in(place, group, GET(typed, group->level));
+	return place_in(place, group, typed);
 }
 
 SPUR_INLINE int place_of_current(struct spur_meter_place *place)

@@ -24,47 +24,55 @@ SPUR_INLINE void charge(const struct spur_meter_place *place, const struct spur_
 	add(&slot->minor_faults, to->minor_faults - from->minor_faults);
 }
 
-/* The task leaves a CPU to which it was not seen to come: it is charged for what it did since it was last seen anywhere. */
-SPUR_INLINE void leave_unseen(struct task_struct *task, spur_u32 pid, spur_u64 time_ns, spur_u32 cpu, int typed)
+/*
+ * The task leaves a CPU to which it was not seen to come: it is charged for what it did since it was last seen anywhere. The time, if
+ * it was looked at.
+ */
+SPUR_INLINE spur_u64 leave_unseen(struct task_struct *task, spur_u32 pid, spur_u32 cpu, int typed)
 {
 	struct spur_meter_counters from, now;
 	struct spur_meter_place place;
+	spur_u64 time_ns;
 
 	if (!pid || !place_of(&place, task, typed))
-		return;
+		return 0;
+	time_ns = ktime_get_ns();
 	read_counters(&now, task, typed);
 	from = now;
 	resume(&from, pid, &place, time_ns);
 	remember(&now, pid, &place, time_ns);
 	charge(&place, &from, &now, cpu);
+	return time_ns;
 }
 
 /*
  * The slice is taken out of the CPU's record before it is counted: a reader that looks at the counts first and then at the records
- * may miss it for a moment, and never has it twice.
+ * may miss it for a moment, and never has it twice. The time, if it was looked at.
  */
-SPUR_INLINE void leave(struct spur_meter_running *then, struct task_struct *task, spur_u64 time_ns, spur_u32 cpu, int typed)
+SPUR_INLINE spur_u64 leave(struct spur_meter_running *then, struct task_struct *task, spur_u32 cpu, int typed)
 {
 	spur_u64 slice = then->slice;
 	spur_u32 pid = GET(typed, task->pid);
 	struct spur_meter_counters now;
 	struct spur_meter_place place;
+	spur_u64 time_ns;
 
 	if (slice)
 		*(volatile spur_u64 *)&then->slice = 0;
-	if (pid != then->pid) {
-		leave_unseen(task, pid, time_ns, cpu, typed);
-		return;
-	}
+	if (pid != then->pid)
+		return leave_unseen(task, pid, cpu, typed);
 	if (!slice)
-		return;
+		return 0;
+	time_ns = ktime_get_ns();
 	place.slot = (spur_u32)(slice & SPUR_METER_SLOT_MASK) - 1;
 	place.generation = then->generation;
 	read_counters(&now, task, typed);
 	remember(&now, pid, &place, time_ns);
 	charge(&place, &then->counters, &now, cpu);
+	return time_ns;
 }
 
+/* `time_ns`: 0 if nobody has looked at the time. */
 SPUR_INLINE void enter(struct spur_meter_running *now, struct task_struct *task, spur_u64 time_ns, int typed)
 {
 	spur_u32 pid = GET(typed, task->pid);
@@ -73,6 +81,8 @@ SPUR_INLINE void enter(struct spur_meter_running *now, struct task_struct *task,
 	now->pid = pid;
 	if (!pid || !place_of(&place, task, typed))
 		return;
+	if (!time_ns)
+		time_ns = ktime_get_ns();
 	now->generation = place.generation;
 	read_counters(&now->counters, task, typed);
 	resume(&now->counters, pid, &place, time_ns);
@@ -83,13 +93,10 @@ SPUR_INLINE int switch_tasks(struct task_struct *prev, struct task_struct *next,
 {
 	spur_u32 cpu = this_cpu();
 	struct spur_meter_running *record = map_lookup(&running, &cpu);
-	spur_u64 time_ns;
 
 	if (!record)
 		return 0;
-	time_ns = ktime_get_ns();
-	leave(record, prev, time_ns, cpu, typed);
-	enter(record, next, time_ns, typed);
+	enter(record, next, leave(record, prev, cpu, typed), typed);
 	return 0;
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, latency, scale, usage, guard (this one in virtual machines).
+    /// One part only: fence, meter, latency, scale, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
     /// Hollow nodes of the parts scale and usage.
@@ -66,7 +66,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     report.line(&machine());
     let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
     if wanted("fence") {
-        fence(&mut report)?;
+        example(
+            &mut report,
+            "fence: added cost of an open",
+            "fence_bench",
+        )?;
+    }
+    if wanted("meter") {
+        let title = "meter: added cost of a switch between tasks";
+        example(&mut report, title, "meter_bench")?;
     }
     if wanted("latency") {
         latency::measure(&bins, &mut report)?;
@@ -108,9 +116,9 @@ fn machine() -> String {
     )
 }
 
-/// What an open costs under the fence: the benchmark stands beside the fence.
-fn fence(report: &mut Report) -> Result<()> {
-    report.line("fence: added cost of an open");
+/// A benchmark that `spur-ebpf` has as an example, which says its figures line by line.
+fn example(report: &mut Report, title: &str, name: &str) -> Result<()> {
+    report.line(title);
     let mut command = sh::cargo(&[
         "run",
         "--locked",
@@ -119,14 +127,14 @@ fn fence(report: &mut Report) -> Result<()> {
         "-p",
         "spur-ebpf",
         "--example",
-        "fence_bench",
+        name,
     ]);
     let mut lines = Vec::new();
     if !sh::listen(&mut command, |line| {
         lines.push(format!("  {line}"));
         true
     })? {
-        bail!("the fence's benchmark failed");
+        bail!("the benchmark {name} failed");
     }
     report.text += &lines.join("\n");
     report.text.push('\n');

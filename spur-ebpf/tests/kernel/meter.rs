@@ -2,8 +2,10 @@
 
 mod block;
 mod cpu;
+mod drm;
 mod gpu;
 mod holders;
+mod modules;
 mod place;
 mod victims;
 

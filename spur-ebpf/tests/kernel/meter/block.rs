@@ -1,11 +1,11 @@
 //! Block I/O, against `io.stat` where the controller is on the v2 tree.
 
+use super::modules::{self, await_file};
 use super::*;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
-/// A RAM disk, in the virtual machines: the modules lie ready.
-const MODULES: &str = "/late-modules/brd";
+/// A RAM disk, in the virtual machines.
 const RAM_DISK: &str = "/dev/ram0";
 const BLOCK: usize = 256 * 1024;
 const BLOCKS: usize = 32;
@@ -16,19 +16,20 @@ struct Disk {
     path: CString,
     is_device: bool,
     _folder: Option<tempfile::TempDir>,
+    _module: Option<modules::Loaded>,
 }
 
 impl Disk {
     fn new() -> Disk {
-        if !Path::new(RAM_DISK).exists() {
-            load_modules();
-        }
-        if Path::new(RAM_DISK).exists() {
+        let module = modules::load("brd", "rd_nr=1 rd_size=65536");
+        if module.is_some() {
+            await_file(Path::new(RAM_DISK));
             let path = CString::new(RAM_DISK).unwrap();
             return Disk {
                 path,
                 is_device: true,
                 _folder: None,
+                _module: module,
             };
         }
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -41,42 +42,8 @@ impl Disk {
             path,
             is_device: false,
             _folder: Some(folder),
+            _module: None,
         }
-    }
-}
-
-fn load_modules() {
-    let Ok(entries) = fs::read_dir(MODULES) else {
-        return;
-    };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    for path in paths {
-        let image = fs::read(&path).unwrap();
-        let options = c"rd_nr=1 rd_size=65536";
-        // SAFETY: live memory of the size that is said, and a C string.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_init_module,
-                image.as_ptr(),
-                image.len(),
-                options.as_ptr(),
-            )
-        };
-        assert!(
-            result == 0 || errno() == libc::EEXIST,
-            "{}: {}",
-            path.display(),
-            errno()
-        );
-    }
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while !Path::new(RAM_DISK).exists() {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "{RAM_DISK} does not come"
-        );
-        std::thread::yield_now();
     }
 }
 
