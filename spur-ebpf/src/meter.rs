@@ -207,6 +207,9 @@ pub struct Meter {
     origin: Origin,
     coverage: Coverage,
     outcomes: Outcomes,
+    /// The kernel proper has the GPU scheduler.
+    gpu_built_in: bool,
+    /// Its modules when it was tried last.
     gpu_modules: String,
     slots: Mutex<Slots>,
     gpu: Mutex<Gpu>,
@@ -237,6 +240,7 @@ impl Meter {
             origin,
             coverage: Coverage::default(),
             outcomes: Vec::new(),
+            gpu_built_in: probes::has_gpu_scheduler(&types),
             gpu_modules: String::new(),
             walker: Mutex::default(),
         };
@@ -284,7 +288,7 @@ impl Meter {
         self.outcomes
             .retain(|(probe, _)| probe.source != Source::Gpu);
         self.gpu_modules = probes::gpu_modules();
-        let started = if self.gpu_modules.is_empty() {
+        let started = if self.gpu_modules.is_empty() && !self.gpu_built_in {
             probes::no_gpu_scheduler()
         } else {
             self.starter().start_gpu()

@@ -41,8 +41,7 @@ const MAPS: [(&str, MapType, usize, usize); 11] = [
     ),
     (META, MapType::Array, 4, size_of::<RawMeterMeta>()),
 ];
-/// CPUs that share a part of a slot: so many fight over its words.
-const CPUS_PER_SHARD: u32 = 16;
+/// Parts of a slot at most: CPUs that have the same part fight over its words, and a reader has to look at each.
 const SHARDS_MAX: u32 = 8;
 
 /// Tells builds of the programs apart.
@@ -55,9 +54,7 @@ pub(super) fn hash() -> u64 {
 pub(super) fn shape(job_level: u32) -> Result<RawMeterMeta> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(Error::libbpf("count", "possible cpus"))?;
     let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-    let shards = (cpus / CPUS_PER_SHARD)
-        .next_power_of_two()
-        .clamp(1, SHARDS_MAX);
+    let shards = cpus.clamp(1, SHARDS_MAX).next_power_of_two();
     Ok(RawMeterMeta {
         abi: ABI,
         job_level,

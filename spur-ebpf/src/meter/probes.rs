@@ -308,7 +308,15 @@ pub(super) fn covered(source: Source, outcomes: &[(Probe, Outcome)]) -> Covered 
     }
 }
 
-/// What there is of the GPU scheduler: names of its modules, each with the mark of this loading of it.
+/// Whether the kernel proper has the GPU scheduler.
+pub(super) fn has_gpu_scheduler(types: &KernelTypes) -> bool {
+    GPU[0]
+        .events
+        .iter()
+        .any(|event| types.arguments(event).is_some())
+}
+
+/// What there is of the GPU scheduler's modules: their names, each with the mark of this loading of it.
 pub(super) fn gpu_modules() -> String {
     let folders = GPU_MODULES.map(|name| (name, PathBuf::from("/sys/module").join(name)));
     let found = folders.iter().filter_map(|(name, folder)| {
