@@ -66,11 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     report.line(&machine());
     let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
     if wanted("fence") {
-        example(
-            &mut report,
-            "fence: added cost of an open",
-            "fence_bench",
-        )?;
+        example(&mut report, "fence: added cost of an open", "fence_bench")?;
     }
     if wanted("meter") {
         let title = "meter: added cost of a switch between tasks";

@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: a cluster on this machine, fenced jobs of an ordinary user, who may open what, what was refused and by
-//! whom; and nothing left behind.
+//! whom, what a job really uses; and nothing left behind.
 
+mod live;
 mod table;
 mod traces;
 
@@ -47,7 +48,16 @@ pub(crate) fn run() -> Result<()> {
     vm::build()?;
     let gpus = GPUS.to_string();
     let args = [
-        "--nodes", "2", "--gpus", &gpus, "--cpus", "64", "--memory", "256G",
+        "--nodes",
+        "2",
+        "--gpus",
+        &gpus,
+        "--cpus",
+        "64",
+        "--memory",
+        "256G",
+        "--idle-after",
+        live::IDLE_AFTER,
     ];
     let demo = Demo {
         cluster: DevCluster::up(&sh::bin_dir()?, &args)?,
@@ -117,7 +127,7 @@ impl Demo {
         println!("\nWhat was refused, and by whom:");
         self.say(&["spur", "fence", "log"])?;
         self.say(&["spur", "fence", "explain", rows[0].job()])?;
-        Ok(())
+        self.show_use()
     }
 
     /// Waits until the cluster has cleaned up after every job.
