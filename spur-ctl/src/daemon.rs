@@ -162,15 +162,9 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     } = parts;
     let shutdown = Arc::new(Notify::new());
     let users = Users::new(config.operators.clone());
-    for name in users.unknown_operators().await {
-        tracing::warn!(%name, "an operator in the configuration is no user of this machine");
-    }
-    let meters = Meters::new(
-        Arc::clone(&usage),
-        Arc::clone(&readers),
-        inbox.clone(),
-        Arc::clone(&token),
-    );
+    warn_of_unknown_operators(&users).await;
+    let (to_writer, secret) = (inbox.clone(), Arc::clone(&token));
+    let meters = Meters::new(Arc::clone(&usage), Arc::clone(&readers), to_writer, secret);
     let links = Links::new(
         inbox.clone(),
         Arc::clone(&denials),
@@ -226,6 +220,12 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+async fn warn_of_unknown_operators(users: &Users) {
+    for name in users.unknown_operators().await {
+        tracing::warn!(%name, "an operator in the configuration is no user of this machine");
+    }
 }
 
 fn server() -> Server {

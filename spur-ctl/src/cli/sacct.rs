@@ -46,8 +46,11 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     if !options.on("noheader") {
         output::print(&sheet.header());
     }
+    if query.nothing {
+        return Ok(0);
+    }
     let mut after = None;
-    while !query.nothing {
+    loop {
         let runs = page(&query.filter, after)?;
         let Some(last) = runs.last() else { break };
         after = Some(RunKey::of(&last.job));

@@ -107,9 +107,10 @@ fn ask(job: JobId, watch: bool) -> Result<UsageReport, Failure> {
         watch,
         details: true,
     };
-    match link::question(&request).map_err(|trouble| troubled(&trouble))? {
-        Reply::Usage(report) => Ok(*report),
-        _ => Err(troubled(&link::unexpected())),
+    match link::question(&request) {
+        Ok(Reply::Usage(report)) => Ok(*report),
+        Ok(_) => Err(troubled(&link::unexpected())),
+        Err(trouble) => Err(troubled(&trouble)),
     }
 }
 

@@ -91,8 +91,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 fn durable(usage: &Usage, node: &str, number: u64) {
     eventually("a record is durable", || {
         let slot = usage.board.find(&name(node)).unwrap();
-        let durable = slot.durable.borrow().1 >= number;
-        durable
+        number <= slot.durable.borrow().1
     });
 }
 

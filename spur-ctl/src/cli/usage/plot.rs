@@ -131,30 +131,84 @@ fn scaled(value: u64, whole: u64, size: u32) -> f64 {
     value as f64 / whole.max(1) as f64 * f64::from(size)
 }
 
+/// Adds a line. A string grows, so that it cannot fail.
+fn put(text: &mut String, args: std::fmt::Arguments<'_>) {
+    writeln!(text, "{args}").expect("a string grows");
+}
+
 fn draw(text: &mut String, panel: &Panel<'_>, top: u32, span: u64) {
-    let (right, bottom) = (WIDTH - RIGHT, top + PANEL);
-    let width = right - LEFT;
-    let write = |text: &mut String, args: std::fmt::Arguments<'_>| {
-        writeln!(text, "{args}").expect("a string grows");
-    };
-    write(
+    let title = panel.title;
+    put(
         text,
         format_args!(
-            "<text class=\"t\" x=\"{LEFT}\" y=\"{}\">{}</text>",
-            top - 8,
-            panel.title
+            "<text class=\"t\" x=\"{LEFT}\" y=\"{}\">{title}</text>",
+            top - 8
         ),
     );
-    for quarter in [0u32, 2, 4] {
-        let y = bottom - PANEL * quarter / 4;
-        write(
+    axes(text, panel, top, span);
+    let bands = panel.lines.len() <= LEGEND_MAX;
+    for (at, series) in panel.lines.iter().take(LINES_MAX).enumerate() {
+        let colour = COLOURS[at % COLOURS.len()];
+        for stretch in stretches(&series.points) {
+            let place = |index: usize, value: u64| {
+                let middle = (index as u64) * series.step + series.step / 2;
+                let x = f64::from(LEFT) + scaled(middle, span, WIDTH - RIGHT - LEFT);
+                let up = scaled(value.min(panel.most), panel.most, PANEL);
+                format!("{x:.1},{:.1}", f64::from(top + PANEL) - up)
+            };
+            if bands {
+                band(text, colour, &stretch, place);
+            }
+            let mean = stretch
+                .iter()
+                .map(|(index, point)| place(*index, point.mean));
+            let mut mean: Vec<String> = mean.collect();
+            if let [only] = mean.as_slice() {
+                mean.push(only.clone());
+            }
+            let mean = mean.join(" ");
+            put(
+                text,
+                format_args!(
+                    "<polyline class=\"l\" stroke=\"{colour}\" stroke-linecap=\"round\" points=\"{mean}\"/>"
+                ),
+            );
+        }
+    }
+    legend(text, panel, top, WIDTH - RIGHT + 12);
+}
+
+/// The area between the least and the greatest.
+fn band(
+    text: &mut String,
+    colour: &str,
+    stretch: &[(usize, &SeriesPoint)],
+    place: impl Fn(usize, u64) -> String,
+) {
+    let above = stretch
+        .iter()
+        .map(|(index, point)| place(*index, point.max));
+    let below = stretch.iter().rev();
+    let below = below.map(|(index, point)| place(*index, point.min));
+    let around: Vec<String> = above.chain(below).collect();
+    let around = around.join(" ");
+    put(
+        text,
+        format_args!("<polygon class=\"b\" fill=\"{colour}\" points=\"{around}\"/>"),
+    );
+}
+
+/// Three lines each way, with what they stand for.
+fn axes(text: &mut String, panel: &Panel<'_>, top: u32, span: u64) {
+    let (right, bottom) = (WIDTH - RIGHT, top + PANEL);
+    for half in [0u32, 1, 2] {
+        let y = bottom - PANEL * half / 2;
+        put(
             text,
             format_args!("<line class=\"g\" x1=\"{LEFT}\" y1=\"{y}\" x2=\"{right}\" y2=\"{y}\"/>"),
         );
-        let label = (panel.label)(
-            panel.most / 4 * u64::from(quarter) + panel.most % 4 * u64::from(quarter) / 4,
-        );
-        write(
+        let label = (panel.label)(part(panel.most, half));
+        put(
             text,
             format_args!(
                 "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{label}</text>",
@@ -162,67 +216,29 @@ fn draw(text: &mut String, panel: &Panel<'_>, top: u32, span: u64) {
                 y + 4
             ),
         );
-        let (x, at) = (
-            LEFT + width * quarter / 4,
-            span / 4 * u64::from(quarter) / 1000,
-        );
-        write(
+        let x = LEFT + (right - LEFT) * half / 2;
+        put(
             text,
             format_args!("<line class=\"g\" x1=\"{x}\" y1=\"{top}\" x2=\"{x}\" y2=\"{bottom}\"/>"),
         );
-        write(
+        let at = timespec::elapsed_long(part(span, half) / 1000);
+        put(
             text,
             format_args!(
-                "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                bottom + 16,
-                timespec::elapsed_long(at)
+                "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{at}</text>",
+                bottom + 16
             ),
         );
     }
-    let bands = panel.lines.len() <= LEGEND_MAX;
-    for (at, series) in panel.lines.iter().take(LINES_MAX).enumerate() {
-        let colour = COLOURS[at % COLOURS.len()];
-        for stretch in stretches(&series.points) {
-            let place = |(index, value): (usize, u64)| {
-                let x = f64::from(LEFT)
-                    + scaled((index as u64) * series.step + series.step / 2, span, width);
-                let y = f64::from(bottom) - scaled(value.min(panel.most), panel.most, PANEL);
-                format!("{x:.1},{y:.1}")
-            };
-            if bands {
-                let above = stretch
-                    .iter()
-                    .map(|(index, point)| place((*index, point.max)));
-                let below = stretch
-                    .iter()
-                    .rev()
-                    .map(|(index, point)| place((*index, point.min)));
-                let around: Vec<String> = above.chain(below).collect();
-                write(
-                    text,
-                    format_args!(
-                        "<polygon class=\"b\" fill=\"{colour}\" points=\"{}\"/>",
-                        around.join(" ")
-                    ),
-                );
-            }
-            let mut mean: Vec<String> = stretch
-                .iter()
-                .map(|(index, point)| place((*index, point.mean)))
-                .collect();
-            if let [only] = mean.as_slice() {
-                mean.push(only.clone());
-            }
-            write(
-                text,
-                format_args!(
-                    "<polyline class=\"l\" stroke=\"{colour}\" stroke-linecap=\"round\" points=\"{}\"/>",
-                    mean.join(" ")
-                ),
-            );
-        }
+}
+
+/// So many halves of the whole.
+fn part(whole: u64, halves: u32) -> u64 {
+    match halves {
+        0 => 0,
+        1 => whole / 2,
+        _ => whole,
     }
-    legend(text, panel, top, right + 12);
 }
 
 /// The points between gaps, with their numbers.

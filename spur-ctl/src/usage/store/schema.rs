@@ -95,7 +95,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Spools), Trouble> {
     db.execute_batch(SCHEMA)
         .map_err(|error| match Trouble::from(error) {
             Trouble::Other(why) if !is_disk(&why) => Trouble::Broken(why),
-            other => other,
+            told @ (Trouble::Other(_) | Trouble::Broken(_) | Trouble::TooNew(_)) => told,
         })?;
     db.execute(
         "INSERT OR IGNORE INTO meta VALUES ('version', ?1)",

@@ -85,7 +85,6 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(low(value));
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "seven bits are kept")]
 const fn low(value: u64) -> u8 {
     (value & 0x7f) as u8
 }

@@ -234,8 +234,8 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
 fn wait(shared: &Shared) -> bool {
     let state = shared.state();
     let idle = |state: &mut State| {
-        let more = !state.wants_all && !(state.records.is_empty() && state.tails.is_empty());
-        state.jobs.is_empty() && !more && !state.stop
+        let rest = state.records.is_empty() && state.tails.is_empty();
+        state.jobs.is_empty() && (state.wants_all || rest) && !state.stop
     };
     let waited = shared.work.wait_timeout_while(state, TICK, idle);
     waited.unwrap_or_else(PoisonError::into_inner).0.stop

@@ -213,6 +213,26 @@ fn strange(incoming: &Incoming, job: JobId) {
     tracing::warn!(node = %incoming.node, %job, "a usage record of a job that the node never held is dropped");
 }
 
+/// The run of this placement, and the nodes that had a part in it.
+fn run_of(
+    tx: &Transaction<'_>,
+    which: (JobId, Generation),
+) -> rusqlite::Result<Option<(i64, BTreeSet<NodeName>)>> {
+    let sql =
+        "SELECT run, body FROM run WHERE job = ?1 AND generation = ?2 ORDER BY run DESC LIMIT 1";
+    let found = tx
+        .prepare_cached(sql)?
+        .query_row(params![which.0.0, signed(which.1.0)], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })
+        .optional()?;
+    Ok(found.and_then(|(run, body)| {
+        let view = JobView::try_from(wire::JobView::decode(body.as_slice()).ok()?).ok()?;
+        let nodes = view.nodes.into_iter().map(|held| held.name);
+        Some((run, nodes.collect()))
+    }))
+}
+
 /// The run of this placement, if the node had a part in it.
 fn find(
     tx: &Transaction<'_>,
@@ -220,22 +240,14 @@ fn find(
     node: &NodeName,
     runs: &mut Runs,
 ) -> rusqlite::Result<Option<i64>> {
-    if !runs.contains_key(&which) {
-        let sql = "SELECT run, body FROM run WHERE job = ?1 AND generation = ?2 ORDER BY run DESC LIMIT 1";
-        let found = tx
-            .prepare_cached(sql)?
-            .query_row(params![which.0.0, signed(which.1.0)], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
-            })
-            .optional()?;
-        let found = found.and_then(|(run, body)| {
-            let view = JobView::try_from(wire::JobView::decode(body.as_slice()).ok()?).ok()?;
-            let nodes = view.nodes.into_iter().map(|held| held.name);
-            Some((run, nodes.collect()))
-        });
-        runs.insert(which, found);
-    }
-    let known = runs.get(&which).and_then(Option::as_ref);
+    let known = match runs.get(&which) {
+        Some(known) => known,
+        None => {
+            let found = run_of(tx, which)?;
+            runs.entry(which).or_insert(found)
+        }
+    };
+    let known = known.as_ref();
     Ok(known.and_then(|(run, nodes)| nodes.contains(node).then_some(*run)))
 }
 
