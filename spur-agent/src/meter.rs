@@ -316,12 +316,19 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
 fn setup(node: &Node) -> Setup {
     let inventory = &node.machine.inventory;
     let mut names = BTreeMap::new();
+    let mut regions = BTreeMap::new();
     for (index, identity) in (0u32..).zip(&node.machine.identities) {
-        if let Identity::Drm { device } = identity {
-            names.insert(
-                device.rsplit('/').next().unwrap_or_default().to_owned(),
-                index,
-            );
+        match identity {
+            Identity::Drm { device } => {
+                let name = device.rsplit('/').next().unwrap_or_default().to_owned();
+                regions.insert(name.clone(), index);
+                names.insert(name, index);
+            }
+            // What it does for KFD goes past drm_sched, so that tells nothing of it.
+            Identity::Amd {
+                pci, partition: 0, ..
+            } => drop(regions.insert(pci.clone(), index)),
+            Identity::Amd { .. } | Identity::Nvidia { .. } | Identity::Declared { .. } => {}
         }
     }
     let standins = inventory
@@ -334,6 +341,7 @@ fn setup(node: &Node) -> Setup {
         node: node.config.node.clone(),
         gpus: inventory.gpus.clone(),
         names,
+        regions,
         standins: standins.collect(),
         policy: node.config.meter.policy(),
         groups: node.root.path().to_owned(),

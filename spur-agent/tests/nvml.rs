@@ -60,7 +60,7 @@ impl Lab {
             pci: String::new(),
         };
         if let Some(latest) = &lab.latest {
-            latest.want(500);
+            latest.want(500, true);
             let keeper = Keeper {
                 program,
                 within: Duration::from_millis(1500),

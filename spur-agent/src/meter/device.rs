@@ -50,6 +50,9 @@ pub struct DeviceLook {
     pub processes: Option<Vec<DeviceProcess>>,
     /// Whether `busy_us` of processes means anything: the source tells busy time by process, and none listed is none.
     pub by_process: bool,
+    /// Whether the source tells errors.
+    #[serde(default)]
+    pub tells_errors: bool,
     /// Errors that the driver reported since the last look: code and text.
     pub errors: Vec<(u32, String)>,
 }

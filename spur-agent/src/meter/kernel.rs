@@ -64,6 +64,32 @@ impl Counts {
         ]
     }
 
+    /// These and the others', added up; what is absent in these stays absent.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = |own: Option<u64>, more: Option<u64>| {
+            own.map(|own| own.saturating_add(more.unwrap_or(0)))
+        };
+        Self {
+            cpu: sum(self.cpu, other.cpu),
+            user: sum(self.user, other.user),
+            system: sum(self.system, other.system),
+            runqueue: sum(self.runqueue, other.runqueue),
+            throttled: sum(self.throttled, other.throttled),
+            switches: sum(self.switches, other.switches),
+            major_faults: sum(self.major_faults, other.major_faults),
+            minor_faults: sum(self.minor_faults, other.minor_faults),
+            starts: sum(self.starts, other.starts),
+            ends: sum(self.ends, other.ends),
+            oom_kills: sum(self.oom_kills, other.oom_kills),
+            read_bytes: sum(self.read_bytes, other.read_bytes),
+            write_bytes: sum(self.write_bytes, other.write_bytes),
+            reads: sum(self.reads, other.reads),
+            writes: sum(self.writes, other.writes),
+            guessed_io: self.guessed_io || other.guessed_io,
+        }
+    }
+
     /// These, and where one is absent the other's.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {

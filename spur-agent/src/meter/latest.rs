@@ -2,7 +2,7 @@
 
 use super::device::Looks;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Notes that may wait for the sampler.
@@ -28,6 +28,8 @@ pub struct Latest {
     memory: AtomicU64,
     /// How often the sampler wants looks, ms.
     interval: AtomicU64,
+    /// Whether it wants no costly ones.
+    cheap: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,8 +86,14 @@ impl Latest {
     }
 
     /// The sampler's wish.
-    pub fn want(&self, interval: u64) {
+    pub fn want(&self, interval: u64, costly: bool) {
         self.interval.store(interval, Ordering::Relaxed);
+        self.cheap.store(!costly, Ordering::Relaxed);
+    }
+
+    /// Whether costly looks are wanted too.
+    pub fn wants_costly(&self) -> bool {
+        !self.cheap.load(Ordering::Relaxed)
     }
 
     /// Milliseconds between looks that the sampler wants; at least 100.

@@ -50,6 +50,8 @@ pub struct Setup {
     pub gpus: Vec<Gpu>,
     /// GPUs by the name of their device on its bus, as `drm_sched` tells it.
     pub names: BTreeMap<String, u32>,
+    /// GPUs by the name of their device, as `dmem.current` calls their memory.
+    pub regions: BTreeMap<String, u32>,
     /// Files of stand-ins.
     pub standins: Vec<(u32, PathBuf)>,
     /// When a GPU counts as idle.

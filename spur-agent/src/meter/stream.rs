@@ -78,6 +78,12 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// A connection begins, over which live batches up to `limit` may be sent.
+    pub fn open(&self, connection: u64, limit: u64) {
+        self.limit.store(limit, Ordering::Release);
+        self.connection.store(connection, Ordering::Release);
+    }
+
     /// The link, for a queue with or without room.
     pub fn link(&self, room: bool) -> LinkView {
         LinkView {
@@ -177,10 +183,7 @@ impl Courier {
                     (pause, quiet) = (PAUSE_MIN, false);
                     connection += 1;
                     late.begin_again();
-                    self.shared
-                        .limit
-                        .store(sequence + INITIAL_CREDIT, Ordering::Release);
-                    self.shared.connection.store(connection, Ordering::Release);
+                    self.shared.open(connection, sequence + INITIAL_CREDIT);
                     let ended = self.connected(link, &mut late, &mut sequence).await;
                     self.shared.connection.store(0, Ordering::Release);
                     match ended {

@@ -59,6 +59,17 @@ pub struct BusyTold {
     pub millis: u64,
 }
 
+/// A source's word on device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryTold {
+    /// Bytes.
+    pub bytes: u64,
+    /// From where.
+    pub source: Source,
+    /// How well.
+    pub quality: Quality,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sum {
     source: Source,
@@ -93,7 +104,7 @@ pub struct JobGpu {
     pub holders: Option<u64>,
     memory: Level,
     #[serde(skip)]
-    memory_now: Option<(u64, Source, Quality)>,
+    memory_now: Option<(MemoryTold, u64)>,
     bases: BTreeMap<Metric, u64>,
     grown: BTreeMap<Metric, (u64, Source, Quality)>,
     sm_active: Level,
@@ -198,10 +209,17 @@ impl JobGpu {
         }
     }
 
-    /// The device's memory in the job's use since the look before, `millis` ago.
-    pub fn take_memory(&mut self, bytes: u64, millis: u64, source: Source, quality: Quality) {
-        self.memory.add(bytes, millis.max(1));
-        self.memory_now = Some((bytes, source, quality));
+    /// The device's memory in the job's use at `now`, and for `millis` before. A source gives way to a better one that is not silent.
+    pub fn take_memory(&mut self, now: u64, millis: u64, told: MemoryTold) {
+        let better = self.memory_now.is_some_and(|(known, at)| {
+            (known.quality, known.source) < (told.quality, told.source)
+                && now.saturating_sub(at) < SILENT
+        });
+        if better {
+            return;
+        }
+        self.memory.add(told.bytes, millis.max(1));
+        self.memory_now = Some((told, now));
     }
 
     /// Ends a round of looks at `now`: time held, and the verdict on idleness.
@@ -226,7 +244,7 @@ impl JobGpu {
             millis,
             busy,
             open: self.holders.map(|holders| holders > 0),
-            memory: self.memory_now.map(|(bytes, _, _)| bytes),
+            memory: self.memory_now.map(|(told, _)| told.bytes),
         }
     }
 
@@ -319,10 +337,17 @@ impl JobGpu {
                 Value::Count(sum.us),
             );
         }
-        if let Some((bytes, source, quality)) = self.memory_now
-            && let Ok(bytes) = i64::try_from(bytes)
+        if let Some((told, _)) = self
+            .memory_now
+            .filter(|(_, at)| now.saturating_sub(*at) < SILENT)
+            && let Ok(bytes) = i64::try_from(told.bytes)
         {
-            tell(Metric::GpuJobMemory, source, quality, Value::level(bytes));
+            tell(
+                Metric::GpuJobMemory,
+                told.source,
+                told.quality,
+                Value::level(bytes),
+            );
         }
         if let Some((grown, source, quality)) = self.grown.get(&Metric::HwEnergy) {
             tell(

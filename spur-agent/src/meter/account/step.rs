@@ -23,6 +23,9 @@ pub struct Step {
     pub ended: Option<(Millis, u64)>,
     /// The kernel's counts.
     pub kernel: Counts,
+    /// The same as they stand in the kernel, and what was counted before they began anew.
+    kernel_now: Counts,
+    kernel_before: Counts,
     /// What the files said last.
     #[serde(skip)]
     pub group: Group,
@@ -50,6 +53,15 @@ impl Step {
             looked: started_up,
             ..Self::default()
         }
+    }
+
+    /// The kernel's counts. They begin anew when its meter had to be replaced; what was counted before stays.
+    pub fn take_kernel(&mut self, counts: Counts) {
+        if counts.cpu < self.kernel_now.cpu {
+            self.kernel_before = self.kernel;
+        }
+        self.kernel_now = counts;
+        self.kernel = counts.plus(&self.kernel_before);
     }
 
     /// The files were read.
@@ -287,6 +299,18 @@ mod tests {
         assert_eq!(step.used().memory_peak, Some(999));
         step.looked(6_000, GAP);
         assert_eq!(step.used().memory_peak, Some(10));
+    }
+
+    #[test]
+    fn a_kernel_that_begins_anew_loses_nothing() {
+        let mut step = Step::new(Millis(0), 0);
+        for cpu in [100, 150, 20, 30] {
+            step.take_kernel(Counts {
+                cpu: Some(cpu),
+                ..Counts::default()
+            });
+        }
+        assert_eq!((step.used().cpu_us, step.used().oom_kills), (180, None));
     }
 
     #[test]

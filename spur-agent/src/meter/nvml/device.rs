@@ -321,6 +321,7 @@ impl<'nvml> Eye<'nvml> {
 
     fn errors(&self, look: &mut DeviceLook) {
         let Some(events) = &self.events else { return };
+        look.tells_errors = true;
         while look.errors.len() < EVENTS_MAX {
             let Ok(event) = events.wait(0) else { return };
             let code = match event.event_data {

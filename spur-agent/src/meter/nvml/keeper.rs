@@ -148,7 +148,7 @@ impl Keeper {
             let ask = Ask::Look {
                 which: which.clone(),
                 deep,
-                costly: true,
+                costly: latest.wants_costly(),
             };
             match self.ask(talk, &ask, self.within) {
                 Ok(Answer::Look {

@@ -48,6 +48,7 @@ pub struct Files {
     events: Kept,
     pids: Kept,
     pressures: [Kept; 3],
+    dmem: Kept,
     /// Of the last `memory.stat`.
     inactive: u64,
     faults: Option<(u64, u64)>,
@@ -67,9 +68,21 @@ impl Files {
             events: file("memory.events"),
             pids: file("pids.current"),
             pressures: ["cpu.pressure", "memory.pressure", "io.pressure"].map(file),
+            dmem: file("dmem.current"),
             inactive: 0,
             faults: None,
         }
+    }
+
+    /// Device memory in the group's use by region, such as `drm/0000:03:00.0/vram0`, bytes (since Linux 6.14, for drivers that take
+    /// part).
+    pub fn device_memory(&self, buffer: &mut Vec<u8>) -> Vec<(String, u64)> {
+        let text = self.dmem.read(buffer).unwrap_or_default();
+        let regions = text.lines().filter_map(|line| {
+            let (region, bytes) = line.split_once(' ')?;
+            Some((region.to_owned(), bytes.trim().parse().ok()?))
+        });
+        regions.collect()
     }
 
     /// Whether the kernel counts memory here.

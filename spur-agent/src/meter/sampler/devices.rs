@@ -1,7 +1,7 @@
 //! Looking at GPUs, and whose work it was.
 
 use super::{GAP, Sampler};
-use crate::meter::account::gpu::{BusyTold, JobGpu, Rank};
+use crate::meter::account::gpu::{BusyTold, JobGpu, MemoryTold, Rank};
 use crate::meter::claims::{Claim, Claims};
 use crate::meter::device::{DeviceBusy, DeviceLook};
 use crate::meter::governor::Part;
@@ -43,6 +43,8 @@ impl Watched {
 pub(super) struct Device {
     pub(super) look: DeviceLook,
     pub(super) at: u64,
+    /// Errors since the meter began, if the source tells them.
+    pub(super) errors: Option<u64>,
     /// Busy time since the meter began, µs, if it is told.
     pub(super) busy: Option<(u64, Source, Quality)>,
 }
@@ -117,9 +119,10 @@ impl Sampler {
     /// Takes new looks of all sources.
     pub(super) fn read_devices(&mut self, now: u64) {
         let interval = self.interval(now);
+        let costly = self.governor.does(Part::Occupancy);
         for at in 0..self.sources.len() {
             let source = &mut self.sources[at];
-            source.latest.want(interval);
+            source.latest.want(interval, costly);
             let Some(looks) = source.latest.newer(source.serial) else {
                 continue;
             };
@@ -171,6 +174,9 @@ impl Sampler {
                 .map_or(0, |(total, _, _)| total)
                 .saturating_add(us);
             device.busy = Some((total, busy.source, busy.quality));
+        }
+        if look.tells_errors {
+            device.errors = Some(device.errors.unwrap_or(0) + look.errors.len() as u64);
         }
         (device.look, device.at) = (look, at);
     }
@@ -251,7 +257,12 @@ fn tell_claim(part: &mut JobGpu, claim: Claim, claims: &Claims, plain: bool) {
         part.tell(claims.uptime, told);
     }
     if let Some(bytes) = claim.memory.or(none) {
-        part.take_memory(bytes, span, Source::Fdinfo, Quality::Sampled);
+        let told = MemoryTold {
+            bytes,
+            source: Source::Fdinfo,
+            quality: Quality::Sampled,
+        };
+        part.take_memory(claims.uptime, span, told);
     }
 }
 
@@ -304,17 +315,22 @@ fn tell_job(part: &mut JobGpu, at: u64, span: u64, look: &DeviceLook, own: &dyn 
         .find(|told| told.metric == Metric::HwMemory);
     if let Some(bytes) = by_process {
         let source = source.map_or(Source::Nvml, |told| told.source);
-        part.take_memory(bytes, span, source, Quality::Sampled);
+        let told = MemoryTold {
+            bytes,
+            source,
+            quality: Quality::Sampled,
+        };
+        part.take_memory(at, span, told);
     } else if let Some(told) = source
         && let Value::Level { mean, .. } = told.value
     {
         // The device is the job's alone: what others use of it is the driver's own.
-        part.take_memory(
-            u64::try_from(mean).unwrap_or(0),
-            span,
-            told.source,
-            Quality::Estimated,
-        );
+        let told = MemoryTold {
+            bytes: u64::try_from(mean).unwrap_or(0),
+            source: told.source,
+            quality: Quality::Estimated,
+        };
+        part.take_memory(at, span, told);
     }
     if let Some(own) = processes {
         part.holders = Some(part.holders.unwrap_or(0).max(own.len() as u64));

@@ -212,7 +212,7 @@ impl Sampler {
                 }
             }
             if let Some(counts) = self.kernel.remove(group.cgroup) {
-                step.kernel = counts.or(&step.kernel);
+                step.take_kernel(counts);
             }
         }
         let (_, ended) = *step.ended.get_or_insert((wall(), now));

@@ -1,10 +1,12 @@
 //! Looking at control groups.
 
-use super::{GAP, Sampler};
+use super::{GAP, SECOND, Sampler};
+use crate::meter::account::gpu::MemoryTold;
 use crate::meter::governor::Part;
 use crate::meter::read::group::Depth;
 use crate::meter::read::rss;
 use spur_core::id::{JobId, StepKind};
+use spur_core::usage::metric::{Quality, Source};
 use spur_core::usage::words::UsageEventKind;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +35,7 @@ impl Sampler {
                         .and_then(|present| present.job.steps.get_mut(step))
                 });
                 if let Some(step) = step {
-                    step.kernel = *counts;
+                    step.take_kernel(*counts);
                 }
             }
         }
@@ -57,6 +59,7 @@ impl Sampler {
         let counted = self.kernel.counts_cpu();
         let mut turn = self.times.seconds;
         let mut gaps = Vec::new();
+        let mut dmem = BTreeMap::new();
         for (job, present) in &mut self.jobs {
             for (kind, step) in &mut present.job.steps {
                 let Some(group) = present.groups.get_mut(kind) else {
@@ -77,11 +80,34 @@ impl Sampler {
                     group.resident_at = now + pause.clamp(RESIDENT_MIN, RESIDENT_MAX);
                     step.memory = told.map(|told| (told.bytes, true));
                 }
+                for (region, bytes) in group.files.device_memory(&mut self.buffer) {
+                    let gpu = region
+                        .split('/')
+                        .nth(1)
+                        .and_then(|device| self.setup.regions.get(device));
+                    if let Some(gpu) = gpu {
+                        *dmem.entry((*job, *gpu)).or_insert(0u64) += bytes;
+                    }
+                }
                 if step.ended.is_none() {
                     step.looked(now, GAP);
                 }
             }
             gaps.extend(present.job.looked(now, GAP).map(|gap| (*job, gap)));
+        }
+        for ((job, gpu), bytes) in dmem {
+            let part = self
+                .jobs
+                .get_mut(&job)
+                .and_then(|present| present.job.gpus.get_mut(&gpu));
+            if let Some(part) = part {
+                let told = MemoryTold {
+                    bytes,
+                    source: Source::Dmem,
+                    quality: Quality::Exact,
+                };
+                part.take_memory(now, SECOND, told);
+            }
         }
         for (job, millis) in gaps {
             let why = "the node stood still".into();

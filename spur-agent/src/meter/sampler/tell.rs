@@ -65,6 +65,14 @@ impl Sampler {
             if let Some((us, source, quality)) = device.busy {
                 tell(Metric::HwBusyTime, source, quality, Value::Count(us));
             }
+            if let Some(errors) = device.errors {
+                tell(
+                    Metric::HwErrors,
+                    Source::Nvml,
+                    Quality::Exact,
+                    Value::Count(errors),
+                );
+            }
             let told = |metric| device.look.told.iter().any(|told| told.metric == metric);
             if let Some(busy) = device.look.busy.filter(|_| !told(Metric::HwUtilization)) {
                 let value = Value::level(i64::from(busy.permille));
