@@ -58,9 +58,10 @@ SPUR_INLINE int is_last(struct task_struct *task, int typed)
 
 	if (GET(typed, signal->live.counter) > 0)
 		return 0;
-	if (GET(typed, signal->nr_threads) == 1)
-		return 1;
 	key.started_ns = GET(typed, leader->start_time);
+	/* Alone, it is the last, or has outlived others that ended with it: one of those may have counted. */
+	if (GET(typed, signal->nr_threads) == 1)
+		return !map_lookup(&ending, &key);
 	return map_update(&ending, &key, &one, IF_ABSENT) == 0;
 }
 

@@ -369,3 +369,6 @@ pub(super) fn rows<K: Plain, V: Plain>(map: &libbpf_rs::MapHandle) -> Result<Vec
         .filter_map(|(key, value)| Some((K::from_bytes(&key)?, V::from_bytes(&value)?)))
         .collect())
 }
+
+#[cfg(test)]
+mod tests;
