@@ -244,9 +244,19 @@ impl Meter {
             gpu_modules: String::new(),
             walker: Mutex::default(),
         };
+        meter.sweep(&mut lock(&meter.slots))?;
         meter.start(&types)?;
         meter.maps.write_meta(&shape)?;
         Ok(meter)
+    }
+
+    /// Forgets cgroups that are gone.
+    fn sweep(&self, slots: &mut Slots) -> Result<()> {
+        let places = slots.sweep(&self.maps)?;
+        let mut gpu = lock(&self.gpu);
+        places
+            .into_iter()
+            .try_for_each(|place| gpu.forget(&self.maps, place))
     }
 
     fn start(&mut self, types: &KernelTypes) -> Result<()> {
@@ -351,7 +361,11 @@ impl Meter {
     /// Begins to count for a cgroup; one that is counted for goes on. What its tasks have under way at this moment is not counted, so
     /// it is best done while the cgroup is empty. Not more than [`abi::SLOTS`] at a time: more is [`crate::Error::MeterFull`].
     pub fn add(&self, cgroup_id: u64) -> Result<()> {
-        lock(&self.slots).add(&self.maps, cgroup_id)
+        let mut slots = lock(&self.slots);
+        if slots.is_full() {
+            self.sweep(&mut slots)?;
+        }
+        slots.add(&self.maps, cgroup_id)
     }
 
     /// Ends counting for a cgroup; its last counts, or `None` if it was not counted for. Its work on GPUs is to be read before.

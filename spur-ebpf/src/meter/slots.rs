@@ -10,8 +10,9 @@ use super::memory::Memory;
 use super::object::Maps;
 use super::{Counts, Coverage, Source};
 use crate::abi::Plain;
+use crate::cgroup::Cgroup;
 use crate::fence::update;
-use crate::{Error, Result, sys};
+use crate::{CgroupId, Error, Result, sys};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, size_of};
@@ -98,6 +99,23 @@ impl Slots {
         (0..self.shards).fold(0, |sum: u64, shard| {
             sum.wrapping_add(self.memory.read(self.offset(slot, shard) + member))
         })
+    }
+
+    /// Takes back the slots of cgroups that are gone: their agent died before it did.
+    pub(super) fn sweep(&mut self, maps: &Maps) -> Result<Vec<RawMeterPlace>> {
+        let is_gone = |id: &u64| matches!(Cgroup::by_id(CgroupId(*id)), Ok(None));
+        let gone: Vec<u64> = self.used.keys().copied().filter(is_gone).collect();
+        let mut places = Vec::new();
+        for cgroup in gone {
+            let removed = self.remove(maps, &Coverage::default(), cgroup)?;
+            places.extend(removed.map(|(_, place)| place));
+        }
+        Ok(places)
+    }
+
+    /// Whether a slot can be had.
+    pub(super) fn is_full(&self) -> bool {
+        self.clean.is_empty() && self.used_up.is_empty()
     }
 
     /// Gives a cgroup a slot; one that has one keeps it.

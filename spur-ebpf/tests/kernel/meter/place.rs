@@ -116,22 +116,48 @@ fn adding_and_removing_from_many_threads_loses_no_slot() {
         stop.store(true, Ordering::Relaxed);
         reader.join().unwrap();
     });
-    // Every slot can still be had, and not one more.
+    // Every slot can still be had. What never was a cgroup makes way when there are no more.
     for id in 1..=u64::from(abi::SLOTS_MAX) {
         metered.meter.add(id << 20).unwrap();
     }
-    let full = metered.meter.add(1).unwrap_err();
+    let job = metered.job("job_1");
+    let mut all = Vec::new();
+    metered.meter.read(&mut all);
+    let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [job.id]);
+}
+
+#[test]
+fn more_cgroups_than_there_are_slots_are_refused() {
+    let metered = Metered::new();
+    let groups: Vec<Group> = (0..abi::SLOTS_MAX)
+        .map(|index| metered.job(&format!("job_{index}")))
+        .collect();
+    let one_more = id(&metered.lab.cgroup("one_more"));
+    let full = metered.meter.add(one_more).unwrap_err();
+    let slots = abi::SLOTS_MAX;
     assert!(
-        matches!(
-            full,
-            Error::MeterFull {
-                slots: abi::SLOTS_MAX
-            }
-        ),
+        matches!(full, Error::MeterFull { slots: all } if all == slots),
         "{full}"
     );
-    metered.meter.remove(1 << 20).unwrap().unwrap();
-    metered.meter.add(1).unwrap();
+    metered.meter.remove(groups[7].id).unwrap().unwrap();
+    metered.meter.add(one_more).unwrap();
+}
+
+#[test]
+fn slots_of_cgroups_that_went_while_no_agent_ran_are_free_again() {
+    let Metered { lab, meter } = Metered::new();
+    let (kept, gone) = (lab.cgroup("kept"), lab.cgroup("gone"));
+    let kept_id = id(&kept);
+    meter.add(kept_id).unwrap();
+    meter.add(id(&gone)).unwrap();
+    drop(meter);
+    fs::remove_dir(gone).unwrap();
+    let meter = Meter::open(&lab.pins(), JOB_LEVEL).unwrap();
+    let mut all = Vec::new();
+    meter.read(&mut all);
+    let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [kept_id]);
 }
 
 #[test]
