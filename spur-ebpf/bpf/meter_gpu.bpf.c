@@ -4,7 +4,8 @@
  *   queue: drm_sched_job, drm_sched_job_queue          (job, entity)
  *   run:   drm_run_job, drm_sched_job_run              (job, entity)
  *   done:  drm_sched_process_job, drm_sched_job_done   (fence)
- * The loader names them. An object of its own, because the scheduler's types are a module's that may come later.
+ * The loader names them. An object of its own, because the scheduler's types are a module's that may come later. Newer kernels take
+ * every argument of a module's event for one that may be missing.
  */
 #include "meter_gpu.h"
 
@@ -52,6 +53,8 @@ SPUR_INLINE int any_queue(struct drm_sched_job *job, int typed)
 {
 	struct spur_meter_place place = {};
 
+	if (!job)
+		return 0;
 	place_of_current(&place);
 	gpu_queued((spur_u64)GET(typed, job->s_fence), &place, ktime_get_ns());
 	return 0;
@@ -59,8 +62,11 @@ SPUR_INLINE int any_queue(struct drm_sched_job *job, int typed)
 
 SPUR_INLINE int any_run(struct drm_sched_job *job, int typed)
 {
-	struct drm_gpu_scheduler *sched = GET(typed, job->sched);
+	struct drm_gpu_scheduler *sched;
 
+	if (!job)
+		return 0;
+	sched = GET(typed, job->sched);
 	ring_of(sched, typed);
 	gpu_run((spur_u64)GET(typed, job->s_fence), (spur_u64)sched, ktime_get_ns());
 	return 0;
@@ -68,8 +74,11 @@ SPUR_INLINE int any_run(struct drm_sched_job *job, int typed)
 
 SPUR_INLINE int any_done(struct drm_sched_fence *fence, int typed)
 {
-	struct spur_meter_gpu_ring *ring = ring_of(GET(typed, fence->sched), typed);
+	struct spur_meter_gpu_ring *ring;
 
+	if (!fence)
+		return 0;
+	ring = ring_of(GET(typed, fence->sched), typed);
 	if (ring)
 		gpu_done((spur_u64)fence, ring, ktime_get_ns());
 	return 0;

@@ -98,6 +98,8 @@ fn names(object: &[u8]) -> Vec<String> {
 }
 
 fn measure() -> Counts {
+    // Brings the GPU scheduler, without whose types some of the meter's programs cannot be loaded.
+    let _gpu = crate::meter::modules::load("spur_testgpu", "");
     [FENCE, GUARD, METER, METER_GPU, HOLDERS]
         .into_iter()
         .flat_map(|object| names(object).into_iter().map(move |name| (object, name)))

@@ -5,7 +5,7 @@ mod cpu;
 mod drm;
 mod gpu;
 mod holders;
-mod modules;
+pub(crate) mod modules;
 mod place;
 mod victims;
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "/late-modules";
 
 /// A module that is loaded; unloaded when dropped. What it needed stays.
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     name: CString,
 }
 
 /// Loads a set, its last module with these parameters; `None` if there is none here.
-pub(super) fn load(set: &str, parameters: &str) -> Option<Loaded> {
+pub(crate) fn load(set: &str, parameters: &str) -> Option<Loaded> {
     let folder = Path::new(FOLDER).join(set);
     if !folder.exists() || folder.join("missing").exists() {
         return None;
