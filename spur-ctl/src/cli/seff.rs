@@ -105,7 +105,7 @@ pub(crate) fn text(report: &UsageReport, cluster: &str, now: Millis) -> String {
     }
     let ended = job.ended.filter(|_| job.state.is_terminal()).unwrap_or(now);
     let totals = JobTotals::of(&run.nodes);
-    processors(&mut text, &totals, cores * ended.secs_since(started));
+    processors(&mut text, &totals);
     line(
         &mut text,
         "Job Wall-clock time",
@@ -117,7 +117,7 @@ pub(crate) fn text(report: &UsageReport, cluster: &str, now: Millis) -> String {
     text
 }
 
-fn processors(text: &mut String, totals: &JobTotals, held_secs: u64) {
+fn processors(text: &mut String, totals: &JobTotals) {
     if totals.nodes == 0 {
         line(text, "CPU Utilized", UNTOLD);
         line(text, "CPU Efficiency", UNTOLD);
@@ -128,7 +128,7 @@ fn processors(text: &mut String, totals: &JobTotals, held_secs: u64) {
         "CPU Utilized",
         timespec::elapsed_long(totals.used.cpu_us / 1_000_000),
     );
-    let held = timespec::elapsed_long(held_secs);
+    let held = timespec::elapsed_long(totals.cpu_held_us / 1_000_000);
     match totals.cpu_permille() {
         Some(share) => line(
             text,
@@ -259,7 +259,7 @@ fn warnings(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
                 nodes - told.len()
             ),
         );
-    } else if totals.coverage < 990 {
+    } else if totals.coverage < if run.live { 900 } else { 990 } {
         let share = numbers::percent(u64::from(totals.coverage));
         line(
             text,

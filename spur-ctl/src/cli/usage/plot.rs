@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const WIDTH: u32 = 900;
 const LEFT: u32 = 80;
 const RIGHT: u32 = 170;
-const TOP: u32 = 60;
+const TOP: u32 = 84;
 const PANEL: u32 = 130;
 const GAP: u32 = 50;
 /// Most lines that have a word in the legend.

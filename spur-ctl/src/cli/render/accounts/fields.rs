@@ -5,6 +5,8 @@ mod cells;
 
 use super::sheet::Field;
 use super::{Context, Row};
+use cells::times::*;
+use cells::used::*;
 use cells::*;
 
 /// `sacct`.
