@@ -151,6 +151,10 @@ const TESTS: &[(&str, Test)] = &[
         Own(meter::gpu_time),
     ),
     (
+        "a_jobs_usage_says_how_long_its_gpu_was_busy",
+        Own(meter::through_a_cluster),
+    ),
+    (
         "the_meter_knows_each_jobs_cpu_time_and_block_io",
         Own(meter::cpu_and_disk),
     ),

@@ -5,6 +5,7 @@ mod cost;
 
 use crate::{bench, setup, sh, vm};
 use anyhow::{Result, bail, ensure};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Kernels that the promise is made for.
@@ -32,8 +33,11 @@ pub(crate) struct Args {
     #[arg(long)]
     host: bool,
     /// Seconds for which the meter's cost is measured on this machine; 0 leaves that out.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
+    /// Folder of binaries whose cost is measured, instead of a release build.
+    #[arg(long, value_name = "FOLDER")]
+    bins: Option<PathBuf>,
 }
 
 /// A comparison, as it was said: where, and the fields.
@@ -95,8 +99,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         good &= sh::listen(command.arg(FLAG), |line| keep(&mut lines, line))?;
         rows.extend(read("here", &lines));
         if args.seconds > 0 {
-            bench::build_release()?;
-            let bins = sh::bin_dir()?.with_file_name("release");
+            let bins = match &args.bins {
+                Some(bins) => bins.clone(),
+                None => {
+                    bench::build_release()?;
+                    sh::bin_dir()?.with_file_name("release")
+                }
+            };
             rows.extend(cost::measure(&bins, args.seconds)?);
         }
     }
