@@ -5,6 +5,7 @@
  * the tracepoint.
  */
 #include "meter_block.h"
+#include "meter_hold.h"
 #include "meter_process.h"
 #include "meter_switch.h"
 
@@ -27,13 +28,13 @@ int switch_raw(spur_u64 *ctx)
 SEC("tp_btf")
 int fork_typed(spur_u64 *ctx)
 {
-	return start_task((struct task_struct *)ctx[1], 1);
+	return HOLDING_CPU(start_task((struct task_struct *)ctx[1], 1));
 }
 
 SEC("raw_tp")
 int fork_raw(spur_u64 *ctx)
 {
-	return start_task((struct task_struct *)ctx[1], 0);
+	return HOLDING_CPU(start_task((struct task_struct *)ctx[1], 0));
 }
 
 /* sched_process_exit: task, since Linux 6.16 whether its process ends */
@@ -52,13 +53,13 @@ SPUR_INLINE int any_exit(spur_u64 *ctx, int typed)
 SEC("tp_btf")
 int exit_typed(spur_u64 *ctx)
 {
-	return any_exit(ctx, 1);
+	return HOLDING_CPU(any_exit(ctx, 1));
 }
 
 SEC("raw_tp")
 int exit_raw(spur_u64 *ctx)
 {
-	return any_exit(ctx, 0);
+	return HOLDING_CPU(any_exit(ctx, 0));
 }
 
 /* mark_victim: a thread's number, or the thread since Linux 6.9 */
@@ -72,35 +73,35 @@ SPUR_INLINE int any_victim(spur_u64 *ctx, int typed)
 SEC("tp_btf")
 int victim_typed(spur_u64 *ctx)
 {
-	return any_victim(ctx, 1);
+	return HOLDING_CPU(any_victim(ctx, 1));
 }
 
 SEC("raw_tp")
 int victim_raw(spur_u64 *ctx)
 {
-	return any_victim(ctx, 0);
+	return HOLDING_CPU(any_victim(ctx, 0));
 }
 
 SEC("tp_btf")
 int bio_typed(spur_u64 *ctx)
 {
-	return count_bio(bio_of(ctx), 0, 1);
+	return HOLDING_CPU(count_bio(bio_of(ctx), 0, 1));
 }
 
 SEC("raw_tp")
 int bio_raw(spur_u64 *ctx)
 {
-	return count_bio(bio_of(ctx), 0, 0);
+	return HOLDING_CPU(count_bio(bio_of(ctx), 0, 0));
 }
 
 SEC("tp_btf")
 int split_typed(spur_u64 *ctx)
 {
-	return count_bio(bio_of(ctx), 1, 1);
+	return HOLDING_CPU(count_bio(bio_of(ctx), 1, 1));
 }
 
 SEC("raw_tp")
 int split_raw(spur_u64 *ctx)
 {
-	return count_bio(bio_of(ctx), 1, 0);
+	return HOLDING_CPU(count_bio(bio_of(ctx), 1, 0));
 }

@@ -8,6 +8,7 @@
  * every argument of a module's event for one that may be missing.
  */
 #include "meter_gpu.h"
+#include "meter_hold.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -87,35 +88,35 @@ SPUR_INLINE int any_done(struct drm_sched_fence *fence, int typed)
 SEC("tp_btf")
 int queue_typed(spur_u64 *ctx)
 {
-	return any_queue((struct drm_sched_job *)ctx[0], 1);
+	return HOLDING_CPU(any_queue((struct drm_sched_job *)ctx[0], 1));
 }
 
 SEC("raw_tp")
 int queue_raw(spur_u64 *ctx)
 {
-	return any_queue((struct drm_sched_job *)ctx[0], 0);
+	return HOLDING_CPU(any_queue((struct drm_sched_job *)ctx[0], 0));
 }
 
 SEC("tp_btf")
 int run_typed(spur_u64 *ctx)
 {
-	return any_run((struct drm_sched_job *)ctx[0], 1);
+	return HOLDING_CPU(any_run((struct drm_sched_job *)ctx[0], 1));
 }
 
 SEC("raw_tp")
 int run_raw(spur_u64 *ctx)
 {
-	return any_run((struct drm_sched_job *)ctx[0], 0);
+	return HOLDING_CPU(any_run((struct drm_sched_job *)ctx[0], 0));
 }
 
 SEC("tp_btf")
 int done_typed(spur_u64 *ctx)
 {
-	return any_done((struct drm_sched_fence *)ctx[0], 1);
+	return HOLDING_CPU(any_done((struct drm_sched_fence *)ctx[0], 1));
 }
 
 SEC("raw_tp")
 int done_raw(spur_u64 *ctx)
 {
-	return any_done((struct drm_sched_fence *)ctx[0], 0);
+	return HOLDING_CPU(any_done((struct drm_sched_fence *)ctx[0], 0));
 }

@@ -402,6 +402,13 @@ impl Meter {
         own::run_time_ns(self.running())
     }
 
+    /// Events that the kernel did not show to our programs, because it was in the middle of one on the same CPU. Time on CPUs makes up for
+    /// them; processes, block I/O and work on GPUs do not. A few system calls.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        own::missed(self.running())
+    }
+
     fn running(&self) -> impl Iterator<Item = &Running> {
         self.outcomes
             .iter()

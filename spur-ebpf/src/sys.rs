@@ -189,6 +189,11 @@ pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     Ok((info.run_cnt, info.run_time_ns))
 }
 
+/// How often the kernel left a program out, because it was on the same CPU in the middle of another run of it (Linux 5.12 and newer).
+pub(crate) fn missed_runs(program: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(program_info(program)?.recursion_misses)
+}
+
 /// `BPF_PROG_GET_FD_BY_ID`.
 pub(crate) fn program_by_id(id: u32) -> io::Result<OwnedFd> {
     // SAFETY: the call takes a number and returns a new descriptor or an error.

@@ -20,6 +20,12 @@ impl Timing {
     }
 }
 
+/// Events at which the kernel left these programs out.
+pub(super) fn missed<'a>(programs: impl Iterator<Item = &'a Running>) -> u64 {
+    let misses = programs.filter_map(|running| sys::missed_runs(running.program.as_fd()).ok());
+    misses.fold(0, u64::saturating_add)
+}
+
 /// Time in these programs, or `None` if it was never measured.
 pub(super) fn run_time_ns<'a>(programs: impl Iterator<Item = &'a Running>) -> Option<u64> {
     let times = programs.filter_map(|running| sys::run_time(running.program.as_fd()).ok());
