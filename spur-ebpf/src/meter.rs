@@ -117,6 +117,25 @@ impl Coverage {
     }
 }
 
+/// Which programs are tried. Each event has two that do the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Those that know the kernel's types, which cost less; where the kernel does not take them, the others.
+    Best,
+    /// Only those that do not: for tests, and for a kernel on which the first fail.
+    Raw,
+}
+
+impl Flavour {
+    /// Whether programs know types, in the order in which they are tried.
+    fn typed(self) -> &'static [bool] {
+        match self {
+            Flavour::Best => &[true, false],
+            Flavour::Raw => &[false],
+        }
+    }
+}
+
 /// How this meter came to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -204,6 +223,7 @@ pub struct Meter {
     maps: Maps,
     shape: RawMeterMeta,
     flags: u32,
+    flavour: Flavour,
     origin: Origin,
     coverage: Coverage,
     outcomes: Outcomes,
@@ -225,6 +245,11 @@ impl Meter {
     ///
     /// What this kernel does not take is [`Covered::Missing`]; an error is only that nothing can be pinned or mapped.
     pub fn open(pins: &Path, job_level: u32) -> Result<Meter> {
+        Meter::open_as(pins, job_level, Flavour::Best)
+    }
+
+    /// As [`Meter::open`], with programs of this flavour. What is adopted stays as it is.
+    pub fn open_as(pins: &Path, job_level: u32, flavour: Flavour) -> Result<Meter> {
         let pins = MeterPins::prepare(pins)?;
         let shape = object::shape(job_level)?;
         let (maps, origin) = find_or_make(&pins, &shape)?;
@@ -240,6 +265,7 @@ impl Meter {
             origin,
             coverage: Coverage::default(),
             outcomes: Vec::new(),
+            flavour,
             gpu_built_in: probes::has_gpu_scheduler(&types),
             gpu_modules: String::new(),
             walker: Mutex::default(),
@@ -284,6 +310,7 @@ impl Meter {
             pins: &self.pins,
             maps: &self.maps,
             settings: object::settings(&self.shape, self.flags),
+            flavours: self.flavour.typed(),
         }
     }
 
@@ -359,7 +386,7 @@ impl Meter {
     }
 
     /// Begins to count for a cgroup; one that is counted for goes on. What its tasks have under way at this moment is not counted, so
-    /// it is best done while the cgroup is empty. Not more than [`abi::SLOTS`] at a time: more is [`crate::Error::MeterFull`].
+    /// it is best done while the cgroup is empty. Not more than [`abi::SLOTS_MAX`] at a time: more is [`crate::Error::MeterFull`].
     pub fn add(&self, cgroup_id: u64) -> Result<()> {
         let mut slots = lock(&self.slots);
         if slots.is_full() {

@@ -111,6 +111,8 @@ pub(super) struct Starter<'a> {
     pub(super) pins: &'a MeterPins,
     pub(super) maps: &'a Maps,
     pub(super) settings: RawMeterSettings,
+    /// Whether programs know types, in the order in which they are tried.
+    pub(super) flavours: &'static [bool],
 }
 
 /// A probe with the name that its event has here.
@@ -131,7 +133,7 @@ impl Starter<'_> {
                 None => outcomes.push((*probe, Err(absent(*probe, types)))),
             }
         }
-        for typed in [true, false] {
+        for &typed in self.flavours {
             if let Ok(object) = self.load(METER_OBJECT, &wanted, typed) {
                 let each = wanted
                     .iter()
@@ -153,13 +155,20 @@ impl Starter<'_> {
             let object = self.load(METER_OBJECT, &[wanted], typed)?;
             self.attach(&object, wanted, typed)
         };
-        start(true).or_else(|_| start(false))
+        let mut outcome = Err("no program was tried".to_owned());
+        for &typed in self.flavours {
+            outcome = start(typed);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 
     /// The probes at the GPU scheduler: all or none, by the first set of names that is there.
     pub(super) fn start_gpu(&self) -> Vec<(Probe, Outcome)> {
         let mut reason = String::new();
-        for typed in [true, false] {
+        for &typed in self.flavours {
             for set in 0..GPU[0].events.len() {
                 let wanted = GPU.map(|probe| (probe, probe.events[set]));
                 match self.start_set(&wanted, typed) {

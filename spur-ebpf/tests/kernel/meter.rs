@@ -10,7 +10,7 @@ mod place;
 mod victims;
 
 use crate::lab::*;
-use spur_ebpf::meter::{Counts, Covered, Meter, Source};
+use spur_ebpf::meter::{Counts, Covered, Flavour, Meter, Source};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,12 @@ pub(crate) const JOB_LEVEL: u32 = 2;
 
 impl Metered {
     pub(crate) fn new() -> Metered {
+        Metered::of(Flavour::Best)
+    }
+
+    pub(crate) fn of(flavour: Flavour) -> Metered {
         let lab = Lab::new();
-        let meter = Meter::open(&lab.pins(), JOB_LEVEL).unwrap();
+        let meter = Meter::open_as(&lab.pins(), JOB_LEVEL, flavour).unwrap();
         Metered { lab, meter }
     }
 
@@ -102,7 +106,24 @@ pub(crate) fn assert_near(measured_ns: u64, true_ns: u64, what: &str) {
 
 #[test]
 fn every_source_of_the_kernel_proper_counts() {
-    let metered = Metered::new();
+    check_coverage(&Metered::new());
+}
+
+#[test]
+fn every_source_of_the_kernel_proper_counts_without_types() {
+    let metered = Metered::of(Flavour::Raw);
+    check_coverage(&metered);
+    let typed = |covered: &Covered| matches!(covered, Covered::Counted { typed: true, .. });
+    assert!(
+        !metered
+            .meter
+            .coverage()
+            .iter()
+            .any(|(_, covered)| typed(covered))
+    );
+}
+
+fn check_coverage(metered: &Metered) {
     for (source, covered) in metered.meter.coverage().iter() {
         println!("meter: {source}: {covered:?}");
         if source != Source::Gpu {

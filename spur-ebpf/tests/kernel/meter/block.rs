@@ -115,7 +115,15 @@ fn assert_same(measured: [u64; 4], told: [u64; 4]) {
 
 #[test]
 fn direct_reads_and_writes_are_counted() {
-    let metered = Metered::new();
+    check_direct(&Metered::new());
+}
+
+#[test]
+fn direct_reads_and_writes_are_counted_without_types() {
+    check_direct(&Metered::of(Flavour::Raw));
+}
+
+fn check_direct(metered: &Metered) {
     let job = metered.job("job_1");
     fs::write(metered.lab.cgroup.join("cgroup.subtree_control"), "+io").ok();
     let disk = Disk::new();

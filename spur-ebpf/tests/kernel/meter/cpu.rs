@@ -46,8 +46,7 @@ fn assert_processes(metered: &Metered, counts: &Counts, processes: u64) {
     }
 }
 
-fn check_processes(count: u32, each: Duration) {
-    let metered = Metered::new();
+fn check_processes(metered: &Metered, count: u32, each: Duration) {
     let job = metered.job("job_1");
     run_processes(&job, count, each);
     // The last one may still be leaving its CPU.
@@ -64,7 +63,7 @@ fn check_processes(count: u32, each: Duration) {
         job.cpu_stat_ns(),
         &format!("CPU time of {count} processes"),
     );
-    assert_processes(&metered, &counts, u64::from(count));
+    assert_processes(metered, &counts, u64::from(count));
     assert_eq!(counts.oom_kills, Some(0));
     let removed = metered.meter.remove(job.id).unwrap().unwrap();
     assert_eq!((removed.starts, removed.ends), (counts.starts, counts.ends));
@@ -77,17 +76,23 @@ fn check_processes(count: u32, each: Duration) {
 
 #[test]
 fn one_process_is_metered() {
-    check_processes(1, Duration::from_millis(300));
+    check_processes(&Metered::new(), 1, Duration::from_millis(300));
 }
 
 #[test]
 fn a_hundred_processes_are_metered() {
-    check_processes(100, Duration::from_millis(3));
+    check_processes(&Metered::new(), 100, Duration::from_millis(3));
+}
+
+#[test]
+fn a_hundred_processes_are_metered_without_types() {
+    let metered = Metered::of(Flavour::Raw);
+    check_processes(&metered, 100, Duration::from_millis(3));
 }
 
 #[test]
 fn ten_thousand_processes_are_metered() {
-    check_processes(10_000, Duration::ZERO);
+    check_processes(&Metered::new(), 10_000, Duration::ZERO);
 }
 
 #[test]
@@ -204,7 +209,15 @@ fn waited_ns(pid: i32) -> Option<u64> {
 
 #[test]
 fn waiting_for_a_cpu_is_counted() {
-    let metered = Metered::new();
+    check_waits(&Metered::new());
+}
+
+#[test]
+fn waiting_for_a_cpu_is_counted_without_types() {
+    check_waits(&Metered::of(Flavour::Raw));
+}
+
+fn check_waits(metered: &Metered) {
     let job = metered.job("job_1");
     // More than there are CPUs, so that they wait, and are moved between queues while they do.
     let tasks = 3 * std::thread::available_parallelism().unwrap().get();

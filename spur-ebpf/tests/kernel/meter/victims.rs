@@ -83,9 +83,17 @@ fn take_too_much(door: Option<&CString>) -> i32 {
 
 #[test]
 fn a_process_that_the_kernel_kills_for_memory_is_counted() {
-    let metered = Metered::new();
+    check_kills(&Metered::new());
+}
+
+#[test]
+fn a_process_that_the_kernel_kills_for_memory_is_counted_without_types() {
+    check_kills(&Metered::of(Flavour::Raw));
+}
+
+fn check_kills(metered: &Metered) {
     let (job, other) = (metered.job("job_1"), metered.job("job_2"));
-    let Some(limited) = Limited::new(&metered, &job) else {
+    let Some(limited) = Limited::new(metered, &job) else {
         println!("skipped: no memory controller here");
         return;
     };
