@@ -397,6 +397,7 @@ mod tests {
         let config = read("cluster = \"c\"\n[[partition]]\nname = \"p\"").unwrap();
         assert!(config.partitions[0].default);
         assert_eq!(config.partitions[0].nodes, None);
+        assert_eq!(config.accounting.keep_days, 365);
     }
 
     #[test]
@@ -422,6 +423,14 @@ mod tests {
                 "partition \"p\": nodes",
             ),
             (&format!("cluster = \"c\"\n{partition}{partition}"), "twice"),
+            (
+                &format!("cluster = \"c\"\n[accounting]\nkeep_days = 0\n{partition}"),
+                "accounting: keep_days = 0: use 1 to",
+            ),
+            (
+                &format!("cluster = \"c\"\n[accounting]\nforever = true\n{partition}"),
+                "forever",
+            ),
             (
                 &format!("cluster = \"c\"\n{partition}max_time = \"1\"\ndefault_time = \"2\""),
                 "exceeds max_time",

@@ -1,6 +1,7 @@
 //! The controller's shell, simulated: decides in memory, makes durable in batches, and only then acts and answers.
 
 mod accounts;
+mod meters;
 mod sending;
 
 use crate::machine::{Around, name};
@@ -131,6 +132,7 @@ impl Controller {
         for event in self.cluster.expired(around.queue.now) {
             self.decide(event, around);
         }
+        self.meters(around);
         if std::mem::take(&mut self.replan) {
             self.pass(around);
         }

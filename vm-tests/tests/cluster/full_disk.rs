@@ -5,8 +5,10 @@ use rustix::mount::{MountFlags, mount};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use vm_tests::cluster::SOON;
 use vm_tests::daemons::Daemons;
 use vm_tests::user::{NOBODY, User};
+use vm_tests::wait;
 
 /// A log on a file system of its own, of four megabytes.
 fn small_log(dir: &Path) {
@@ -61,4 +63,11 @@ fn a_full_disk_refuses_clearly_and_loses_nothing() {
     daemons.replace_controller();
     daemons.await_idle();
     assert_eq!(known(&daemons), acknowledged);
+    // The accounting record was on the same disk: it was delayed, no more.
+    let list = ["sacct", "-a", "-X", "-n", "-P", "-o", "JobID"];
+    wait::until_true("every job is recorded", SOON, || {
+        let shown = daemons.run(User::Root, &list).out;
+        let recorded: BTreeSet<String> = shown.lines().map(str::to_owned).collect();
+        recorded == acknowledged
+    });
 }
