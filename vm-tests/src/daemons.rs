@@ -227,8 +227,9 @@ fn path(dir: &Path) -> String {
 }
 
 /// The names that `spur` goes by.
-const COMMANDS: [&str; 8] = [
-    "spur", "srun", "sbatch", "salloc", "squeue", "sinfo", "scancel", "scontrol",
+const COMMANDS: [&str; 11] = [
+    "spur", "srun", "sbatch", "salloc", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sstat",
+    "seff",
 ];
 
 fn link_commands(dir: &Path) {
