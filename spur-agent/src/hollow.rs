@@ -240,17 +240,22 @@ async fn connect(controller: &Path) -> Result<Channel, String> {
     channel_over(stream).await.map_err(|e| e.to_string())
 }
 
-/// One node's stream, from its Hello to its end; gives the node's state back.
-async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -> State {
-    let metering = meter::keep(
+/// Begins a node's stream of made-up use; it ends when what this gives is dropped.
+fn begin_metering(channel: &Channel, template: &Arc<Template>, state: &State) -> JoinSet<()> {
+    let mut task = JoinSet::new();
+    task.spawn(meter::keep(
         channel.clone(),
-        Arc::clone(&template),
+        Arc::clone(template),
         Arc::clone(state.shared_hello()),
         Arc::clone(state.metering()),
-    );
+    ));
+    task
+}
+
+/// One node's stream, from its Hello to its end; gives the node's state back.
+async fn one_link(channel: Channel, template: Arc<Template>, mut state: State) -> State {
     // Ends with this link, whichever way that does.
-    let mut metering_task = JoinSet::new();
-    metering_task.spawn(metering);
+    let _metering = begin_metering(&channel, &template, &state);
     let (out, rest) = mpsc::channel::<FromAgent>(OUT_MAX);
     let hello = NodeHello {
         jobs: state.jobs(),

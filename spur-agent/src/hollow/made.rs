@@ -1,5 +1,6 @@
 //! What hollow nodes say that their jobs use: made up, and called simulated in every view.
 
+use crate::meter::window::{Values, sorted};
 use spur_core::event::NodeHello;
 use spur_core::id::{Generation, JobId, StepKind};
 use spur_core::resources::NodeShare;
@@ -195,7 +196,7 @@ impl Made {
     }
 
     /// All values at `now`, about as many as a real node of this size has. `second` moves what moves.
-    pub(super) fn values(&self, now: Millis, second: u64) -> BTreeMap<SeriesKey, Value> {
+    pub(super) fn values(&self, now: Millis, second: u64) -> Values {
         let mut all = Vec::new();
         let holders: BTreeMap<u32, JobId> = self
             .jobs
@@ -237,7 +238,7 @@ impl Made {
                 ));
             }
         }
-        all.into_iter().collect()
+        sorted(all)
     }
 }
 
@@ -347,12 +348,13 @@ mod tests {
         made.step_begins(JobId(7), StepKind::Batch, Millis(1_000));
         let first = made.values(Millis(2_000), 1);
         let second = made.values(Millis(3_000), 2);
+        let second: BTreeMap<SeriesKey, Value> = second.into_iter().collect();
         for (key, value) in &first {
             if let (Value::Count(before), Some(Value::Count(after))) = (value, second.get(key)) {
                 assert!(after >= before, "{key:?}");
             }
         }
-        assert!(first.len() > 15 && first.keys().all(|key| key.source == Source::Simulated));
+        assert!(first.len() > 15 && first.iter().all(|(key, _)| key.source == Source::Simulated));
         made.step_ends(JobId(7), StepKind::Batch, Millis(3_000));
         made.job_ends(JobId(7), Millis(3_000));
         let (_, records) = made.after(0, 9);

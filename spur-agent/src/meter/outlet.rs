@@ -3,6 +3,7 @@
 use super::window::{Values, Window};
 use spur_core::time::Millis;
 use spur_core::usage::codec::Encoder;
+use spur_core::usage::metric::{SeriesKey, Value};
 use spur_core::usage::words::Batch;
 
 /// How often all names and absolute values are sent again, ms.
@@ -96,6 +97,16 @@ impl Outlet {
         None
     }
 
+    /// The number of the last live batch.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What waits to be sent.
+    pub fn pending(&self) -> &[(SeriesKey, Value)] {
+        self.window.values()
+    }
+
     /// Values that were left out for want of room.
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -137,11 +148,11 @@ impl Outlet {
 /// Encodes values into a batch without a number; gives how many were left out.
 pub fn encode(
     encoder: &mut Encoder,
-    values: &Values,
+    values: &[(SeriesKey, Value)],
     (moment, span): (Moment, u64),
     keyframe: bool,
 ) -> (Batch, u64) {
-    let (encoded, left_out) = encoder.encode(values, keyframe);
+    let (encoded, left_out) = encoder.encode_sorted(values, keyframe);
     let batch = Batch {
         sequence: 0,
         late: false,

@@ -1,8 +1,8 @@
 //! The last ten minutes in memory, at the rate at which they were read: for "what just happened".
 
 use super::outlet::{Moment, encode};
-use super::window::Values;
 use spur_core::usage::codec::Encoder;
+use spur_core::usage::metric::{SeriesKey, Value};
 use spur_core::usage::words::Batch;
 use std::collections::VecDeque;
 
@@ -27,6 +27,10 @@ pub struct Ring {
     batches: VecDeque<Batch>,
     bytes: usize,
     sequence: u64,
+    /// Readings that were encoded here since the last keyframe of ours.
+    own: u64,
+    /// The number of the live batch that was kept last; 0 if that was none.
+    live: u64,
 }
 
 fn cost(batch: &Batch) -> usize {
@@ -48,19 +52,42 @@ impl Ring {
             batches: VecDeque::new(),
             bytes: 0,
             sequence: 0,
+            own: 0,
+            live: 0,
         }
     }
 
+    /// Whether a live batch of this number can be kept as it is, if it is no keyframe: the one before it was the last.
+    pub fn follows(&self, sequence: u64) -> bool {
+        self.live > 0 && self.live + 1 == sequence
+    }
+
+    /// Keeps a live batch as it is, if it can be read after the last one that is kept.
+    pub fn push_live(&mut self, batch: &Batch) -> bool {
+        let fits = batch.keyframe || self.follows(batch.sequence);
+        if fits {
+            self.live = batch.sequence;
+            self.keep(batch.clone());
+        }
+        fits
+    }
+
     /// Notes the reading of the last `millis` milliseconds.
-    pub fn push(&mut self, values: &Values, millis: u64, now: Moment) {
-        let keyframe = self.sequence.is_multiple_of(KEYFRAME_EVERY);
-        let (mut batch, _) = encode(&mut self.encoder, values, (now, millis), keyframe);
+    pub fn push(&mut self, values: &[(SeriesKey, Value)], millis: u64, now: Moment) {
+        let keyframe = self.live > 0 || self.own.is_multiple_of(KEYFRAME_EVERY);
+        self.own = if keyframe { 1 } else { self.own + 1 };
+        self.live = 0;
+        let (batch, _) = encode(&mut self.encoder, values, (now, millis), keyframe);
+        self.keep(batch);
+    }
+
+    fn keep(&mut self, mut batch: Batch) {
         self.sequence += 1;
         batch.sequence = self.sequence;
         batch.body.shrink_to_fit();
+        let from = batch.uptime.saturating_sub(KEPT);
         self.bytes += cost(&batch);
         self.batches.push_back(batch);
-        let from = now.uptime.saturating_sub(KEPT);
         while self
             .batches
             .front()
@@ -106,9 +133,8 @@ mod tests {
                 uptime: second * 1000,
             };
             let wide = i64::try_from(second * 7919 % 104_729 * 1_000_003).unwrap();
-            let values = (0..series)
-                .flat_map(|gpu| [count(gpu, second), level(gpu, wide)])
-                .collect();
+            let values = (0..series).flat_map(|gpu| [count(gpu, second), level(gpu, wide)]);
+            let values = crate::meter::window::sorted(values.collect());
             ring.push(&values, 1000, now);
         }
     }
@@ -130,6 +156,37 @@ mod tests {
         );
         assert!(ring.since(0).len() <= 601);
         assert!(ring.since(u64::MAX).len() <= 300);
+    }
+
+    #[test]
+    fn live_batches_and_readings_of_our_own_can_be_read_in_a_row() {
+        use crate::meter::outlet::{Emit, LinkView, Outlet};
+        let (mut ring, mut outlet) = (Ring::default(), Outlet::default());
+        for second in 1..=200u64 {
+            let now = Moment {
+                at: Millis(0),
+                uptime: second * 1000,
+            };
+            let values = vec![count(0, second)];
+            let away = (50..=60).contains(&second);
+            let link = LinkView {
+                connection: u64::from(!away) * (1 + second / 100),
+                limit: u64::MAX,
+                room: second % 7 != 0,
+            };
+            let emit = outlet.take(values.clone(), 1000, now, link);
+            match emit {
+                Some(Emit::Live(batch)) if ring.push_live(&batch) => {}
+                Some(Emit::Live(_) | Emit::Spool(_)) | None => ring.push(&values, 1000, now),
+            }
+        }
+        let mut decoder = Decoder::default();
+        let mut seen = Vec::new();
+        for batch in ring.since(0) {
+            decoder.decode(&batch).unwrap();
+            seen.extend(decoder.current().map(|(_, value)| value));
+        }
+        assert_eq!(seen, (1..=200).map(Value::Count).collect::<Vec<_>>());
     }
 
     #[test]

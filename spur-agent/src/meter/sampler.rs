@@ -13,6 +13,7 @@ use super::kernel::{Counts, GpuWork, Kernel};
 use super::latest::Latest;
 use super::outlet::Outlet;
 use super::read::group::Files;
+use super::read::standin::StandIn;
 use super::ring::Ring;
 use super::state::Saved;
 use super::stream::{Item, Shared};
@@ -105,6 +106,7 @@ pub struct Sampler {
     kernel: Arc<dyn Kernel>,
     ends: Ends,
     sources: Vec<Watched>,
+    standins: Vec<StandIn>,
     board: Arc<Board>,
     /// The last claims that were taken.
     claimed: u64,
@@ -162,8 +164,13 @@ impl Sampler {
         saved: Saved,
     ) -> Self {
         Self {
-            setup,
             kernel,
+            standins: setup
+                .standins
+                .iter()
+                .map(|(index, path)| StandIn::new(*index, path.clone()))
+                .collect(),
+            setup,
             board: Arc::clone(&ends.board),
             ends,
             claimed: 0,

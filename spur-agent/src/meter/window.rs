@@ -3,8 +3,15 @@
 use spur_core::usage::metric::{SeriesKey, Value};
 use std::collections::BTreeMap;
 
-/// All values at one time.
-pub type Values = BTreeMap<SeriesKey, Value>;
+/// All values at one time, in the rising order of their keys, each key once.
+pub type Values = Vec<(SeriesKey, Value)>;
+
+/// Brings values into their order; of a key that is there twice the first counts.
+pub fn sorted(mut values: Values) -> Values {
+    values.sort_by_key(|(key, _)| *key);
+    values.dedup_by_key(|(key, _)| *key);
+    values
+}
 
 /// Joined readings.
 #[derive(Debug, Default)]
@@ -20,15 +27,21 @@ impl Window {
     pub fn add(&mut self, mut reading: Values, millis: u64) {
         if !self.values.is_empty() {
             let span = self.span;
+            let mut before = self.values.iter().peekable();
             for (key, value) in &mut reading {
-                if let Some(before) = self.values.get(key) {
-                    *value = join(*key, *before, *value, (span, millis), &mut self.sums);
+                while before.next_if(|(other, _)| other < key).is_some() {}
+                if let Some((_, old)) = before.next_if(|(other, _)| other == key) {
+                    *value = join(*key, *old, *value, (span, millis), &mut self.sums);
                 }
             }
-            self.sums.retain(|key, _| reading.contains_key(key));
         }
         self.values = reading;
         self.span = self.span.saturating_add(millis);
+    }
+
+    /// The newest reading, joined with those before it.
+    pub fn values(&self) -> &[(SeriesKey, Value)] {
+        &self.values
     }
 
     /// How many milliseconds are in it.
@@ -92,7 +105,7 @@ mod tests {
     #[test]
     fn a_single_reading_stays_as_it_is() {
         let mut window = Window::default();
-        let reading = Values::from([count(1, 7), level(2, 3)]);
+        let reading = sorted(vec![count(1, 7), level(2, 3)]);
         window.add(reading.clone(), 1000);
         assert_eq!(window.take(), (reading, 1000));
         assert_eq!(window.take(), (Values::new(), 0));
@@ -103,12 +116,12 @@ mod tests {
         fn joining_keeps_counts_and_extremes(readings in prop::collection::vec((0u64..1000, -1000i64..1000, 1u64..5000), 1..40)) {
             let mut window = Window::default();
             for (seen, mean, millis) in &readings {
-                window.add(Values::from([count(1, *seen), level(2, *mean)]), *millis);
+                window.add(vec![count(1, *seen), level(2, *mean)], *millis);
             }
             let (values, span) = window.take();
             prop_assert_eq!(span, readings.iter().map(|reading| reading.2).sum::<u64>());
-            prop_assert_eq!(values[&count(1, 0).0], Value::Count(readings.last().unwrap().0));
-            let Value::Level { mean, min, max } = values[&level(2, 0).0] else { panic!() };
+            prop_assert_eq!(values[0].1, Value::Count(readings.last().unwrap().0));
+            let Value::Level { mean, min, max } = values[1].1 else { panic!() };
             prop_assert_eq!(min, readings.iter().map(|reading| reading.1).min().unwrap());
             prop_assert_eq!(max, readings.iter().map(|reading| reading.1).max().unwrap());
             let sum: i128 = readings.iter().map(|reading| i128::from(reading.1) * i128::from(reading.2)).sum();

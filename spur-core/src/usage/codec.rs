@@ -68,7 +68,8 @@ pub struct Encoded {
 /// The sending end of a lane.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
-    known: BTreeMap<SeriesKey, Known>,
+    /// In the order of keys.
+    known: Vec<(SeriesKey, Known)>,
     free: BTreeSet<u32>,
     next: u32,
 }
@@ -90,32 +91,40 @@ impl Encoder {
         values: &BTreeMap<SeriesKey, Value>,
         keyframe: bool,
     ) -> (Encoded, usize) {
+        let values: Vec<_> = values.iter().map(|(key, value)| (*key, *value)).collect();
+        self.encode_sorted(&values, keyframe)
+    }
+
+    /// The same for values in the rising order of their keys, each key once.
+    pub fn encode_sorted(
+        &mut self,
+        values: &[(SeriesKey, Value)],
+        keyframe: bool,
+    ) -> (Encoded, usize) {
+        debug_assert!(values.is_sorted_by(|one, next| one.0 < next.0));
         let mut encoded = Encoded::default();
         if keyframe {
             *self = Self::default();
         }
-        let (gone, new) = self.changes(values);
-        for key in gone {
-            if let Some(known) = self.known.remove(&key) {
-                encoded.ended.push(known.number);
-            }
+        let same = self.known.len() == values.len()
+            && self
+                .known
+                .iter()
+                .zip(values)
+                .all(|(known, value)| known.0 == value.0);
+        if !same {
+            self.rename(values, &mut encoded);
         }
-        for key in new {
-            encoded.names.extend(self.give(key));
-        }
-        let mut left_out = 0;
         let mut changed = Vec::new();
         let mut known = self.known.iter_mut().peekable();
-        for (key, value) in values {
-            while known.next_if(|(other, _)| *other < key).is_some() {}
-            match known.next_if(|(other, _)| *other == key) {
-                Some((_, known)) if known.fresh || known.last.value != *value => {
-                    known.fresh = false;
-                    changed.push((known.number, &mut known.last, *value));
-                }
-                // Its receiver hears nothing, and keeps what it grew by before.
-                Some(_) => {}
-                None => left_out += 1,
+        for (key, value) in values.iter().filter(|(key, value)| fits(*key, *value)) {
+            let Some((_, known)) = known.next_if(|(other, _)| other == key) else {
+                continue;
+            };
+            // Of a value that rests its receiver hears nothing, and keeps what it grew by before.
+            if known.fresh || known.last.value != *value {
+                known.fresh = false;
+                changed.push((known.number, &mut known.last, *value));
             }
         }
         changed.sort_unstable_by_key(|(number, _, _)| *number);
@@ -127,26 +136,35 @@ impl Encoder {
         }
         // A number that ended in this batch is given again in a later one only: its end stands for both.
         self.free.extend(&encoded.ended);
-        (encoded, left_out)
+        (encoded, values.len() - self.known.len())
     }
 
-    /// Series that have a number and are not there any more, and those that are there and have none.
-    fn changes(&self, values: &BTreeMap<SeriesKey, Value>) -> (Vec<SeriesKey>, Vec<SeriesKey>) {
-        let (mut gone, mut new) = (Vec::new(), Vec::new());
-        let mut known = self.known.keys().peekable();
-        for (key, _) in values.iter().filter(|(key, value)| fits(**key, **value)) {
-            while let Some(other) = known.next_if(|other| *other < key) {
-                gone.push(*other);
+    /// Gives numbers to new series and takes them from those that are gone.
+    fn rename(&mut self, values: &[(SeriesKey, Value)], encoded: &mut Encoded) {
+        let mut before = std::mem::take(&mut self.known).into_iter().peekable();
+        let mut known = Vec::with_capacity(values.len());
+        for (key, _) in values.iter().filter(|(key, value)| fits(*key, *value)) {
+            while let Some((_, gone)) = before.next_if(|(other, _)| other < key) {
+                encoded.ended.push(gone.number);
             }
-            if known.next_if_eq(&key).is_none() {
-                new.push(*key);
+            match before.next_if(|(other, _)| other == key) {
+                Some(stays) => known.push(stays),
+                None => {
+                    if let Some(new) = self.give(*key) {
+                        encoded.names.push(SeriesName {
+                            number: new.number,
+                            key: *key,
+                        });
+                        known.push((*key, new));
+                    }
+                }
             }
         }
-        gone.extend(known);
-        (gone, new)
+        encoded.ended.extend(before.map(|(_, gone)| gone.number));
+        self.known = known;
     }
 
-    fn give(&mut self, key: SeriesKey) -> Option<SeriesName> {
+    fn give(&mut self, key: SeriesKey) -> Option<Known> {
         let number = match self.free.pop_first() {
             Some(number) => number,
             None if (self.next as usize) < SERIES_MAX => {
@@ -155,13 +173,11 @@ impl Encoder {
             }
             None => return None,
         };
-        let known = Known {
+        Some(Known {
             number,
             last: Last::new(key.metric.shape()),
             fresh: true,
-        };
-        self.known.insert(key, known);
-        Some(SeriesName { number, key })
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::meter::testing::{count, level};
+use crate::meter::window::sorted;
 use spur_core::usage::codec::Decoder;
 use spur_core::usage::metric::Value;
 
@@ -28,7 +29,7 @@ impl Lab {
             at: Millis(self.now),
             uptime: self.now,
         };
-        let values = Values::from([count(0, energy), level(0, power)]);
+        let values = sorted(vec![count(0, energy), level(0, power)]);
         self.outlet.take(values, 1000, now, link)
     }
 }

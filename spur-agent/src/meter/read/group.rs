@@ -28,8 +28,10 @@ pub struct Group {
 /// How much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// CPU and block I/O too, which the kernel's own counts make superfluous.
-    pub counts: bool,
+    /// CPU time, which the kernel's own counts make superfluous.
+    pub cpu: bool,
+    /// Block I/O, likewise.
+    pub io: bool,
     /// Pressure.
     pub pressure: bool,
     /// `memory.stat`, which makes the kernel add up its counters of all CPUs.
@@ -93,9 +95,7 @@ impl Files {
     /// Reads them. A group that was removed meanwhile has nothing.
     pub fn read(&mut self, depth: Depth, buffer: &mut Vec<u8>) -> Group {
         let mut group = Group::default();
-        if depth.counts {
-            self.counts(&mut group.counts, buffer);
-        }
+        self.counts(depth, &mut group.counts, buffer);
         if depth.stat
             && let Some(text) = self.stat.read(buffer)
         {
@@ -124,14 +124,21 @@ impl Files {
         group
     }
 
-    fn counts(&self, counts: &mut Counts, buffer: &mut Vec<u8>) {
-        if let Some(text) = self.cpu.read(buffer) {
-            counts.cpu = field(text, "usage_usec");
-            counts.user = field(text, "user_usec");
-            counts.system = field(text, "system_usec");
+    fn counts(&self, depth: Depth, counts: &mut Counts, buffer: &mut Vec<u8>) {
+        // Only this file tells how long a CPU limit held it back.
+        if (depth.cpu || depth.stat)
+            && let Some(text) = self.cpu.read(buffer)
+        {
             counts.throttled = field(text, "throttled_usec");
+            if depth.cpu {
+                counts.cpu = field(text, "usage_usec");
+                counts.user = field(text, "user_usec");
+                counts.system = field(text, "system_usec");
+            }
         }
-        if let Some(text) = self.io.read(buffer) {
+        if depth.io
+            && let Some(text) = self.io.read(buffer)
+        {
             counts.read_bytes = io_sum(text, "rbytes");
             counts.write_bytes = io_sum(text, "wbytes");
             counts.reads = io_sum(text, "rios");

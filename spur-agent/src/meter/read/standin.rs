@@ -37,18 +37,41 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How busy a stand-in is, in thousandths; absent if the file is, or says anything but a number from 0 to 1000.
-pub fn read(path: &Path) -> Option<u64> {
-    use std::io::Read;
-    let options = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(options)
-        .open(path)
-        .ok()?;
-    let mut text = String::new();
-    file.take(BYTES_MAX as u64).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok().filter(|share| *share <= 1000)
+/// The file that says how busy one stand-in is. It may be replaced: it is opened anew once in a while.
+#[derive(Debug)]
+pub struct StandIn {
+    /// Its index in the inventory.
+    pub index: u32,
+    path: PathBuf,
+    file: Option<std::fs::File>,
+}
+
+impl StandIn {
+    /// The stand-in whose file is at `path`.
+    pub fn new(index: u32, path: PathBuf) -> Self {
+        Self {
+            index,
+            path,
+            file: None,
+        }
+    }
+
+    /// How busy it is, in thousandths; absent if the file is, or says anything but a number from 0 to 1000.
+    pub fn read(&mut self, anew: bool) -> Option<u16> {
+        use std::os::unix::fs::FileExt;
+        if anew || self.file.is_none() {
+            let options = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+            let opened = std::fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(options)
+                .open(&self.path);
+            self.file = opened.ok();
+        }
+        let mut text = [0; BYTES_MAX];
+        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(text.get(..length)?).ok()?;
+        text.trim().parse().ok().filter(|share| *share <= 1000)
+    }
 }
 
 #[cfg(test)]
@@ -59,9 +82,10 @@ mod tests {
     fn only_a_share_is_a_share() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gpu0.busy");
-        assert_eq!(read(&path), None);
+        let mut standin = StandIn::new(0, path.clone());
+        assert_eq!(standin.read(false), None);
         make(&path).unwrap();
-        assert_eq!(read(&path), Some(0));
+        assert_eq!(standin.read(false), Some(0));
         for (text, share) in [
             ("750\n", Some(750)),
             ("1000", Some(1000)),
@@ -71,9 +95,13 @@ mod tests {
             ("x", None),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(read(&path), share, "{text:?}");
+            assert_eq!(standin.read(false), share, "{text:?}");
         }
         make(&path).unwrap();
-        assert_eq!(read(&path), None, "what is there stays");
+        assert_eq!(standin.read(false), None, "what is there stays");
+        let draft = dir.path().join("draft");
+        std::fs::write(&draft, "7").unwrap();
+        std::fs::rename(&draft, &path).unwrap();
+        assert_eq!(standin.read(true), Some(7));
     }
 }

@@ -6,7 +6,6 @@ use crate::meter::claims::{Claim, Claims};
 use crate::meter::device::{DeviceBusy, DeviceLook};
 use crate::meter::governor::Part;
 use crate::meter::latest::Latest;
-use crate::meter::read::standin;
 use crate::meter::whose;
 use crate::node::now as wall;
 use spur_core::id::JobId;
@@ -132,12 +131,16 @@ impl Sampler {
                 self.take_look(gpu, before, looks.uptime, look);
             }
         }
-        for at in 0..self.setup.standins.len() {
-            let (gpu, path) = &self.setup.standins[at];
-            let gpu = *gpu;
-            let busy = standin::read(path).and_then(|share| u16::try_from(share).ok());
+        let anew = now >= self.times.second;
+        for at in 0..self.standins.len() {
+            let standin = &mut self.standins[at];
+            let gpu = standin.index;
+            // Somebody may be about to write it: the next look counts for this time too.
+            let Some(permille) = standin.read(anew) else {
+                continue;
+            };
             let look = DeviceLook {
-                busy: busy.map(|permille| DeviceBusy {
+                busy: Some(DeviceBusy {
                     permille,
                     source: Source::Simulated,
                     quality: Quality::Estimated,

@@ -24,7 +24,8 @@ const GAP_TOLD: u64 = 2_000;
 
 /// Everything that a group's files tell.
 const ALL: Depth = Depth {
-    counts: true,
+    cpu: true,
+    io: true,
     pressure: true,
     stat: true,
 };

@@ -1,7 +1,8 @@
 //! Looking at control groups.
 
-use super::{GAP, SECOND, Sampler};
+use super::{GAP, OpenGroup, SECOND, Sampler};
 use crate::meter::account::gpu::MemoryTold;
+use crate::meter::account::step::Step;
 use crate::meter::governor::Part;
 use crate::meter::read::group::Depth;
 use crate::meter::read::rss;
@@ -67,24 +68,19 @@ impl Sampler {
                 };
                 turn += 1;
                 let depth = Depth {
-                    counts: !counted,
+                    cpu: !counted,
+                    io: step.kernel.read_bytes.is_none(),
                     pressure,
                     stat: !group.seen || turn.is_multiple_of(STAT_EVERY),
                 };
                 group.seen = true;
                 step.take_group(group.files.read(depth, &mut self.buffer));
                 if !group.files.has_memory() && now >= group.resident_at {
-                    let told = resident(&self.setup.proc, &group.path);
-                    let processes = told.map_or(0, |told| told.processes as u64);
-                    let pause = processes.saturating_mul(1000) / RESIDENT_A_SECOND;
-                    group.resident_at = now + pause.clamp(RESIDENT_MIN, RESIDENT_MAX);
-                    step.memory = told.map(|told| (told.bytes, true));
+                    estimate(step, group, &self.setup.proc, now);
                 }
                 for (region, bytes) in group.files.device_memory(&mut self.buffer) {
-                    let gpu = region
-                        .split('/')
-                        .nth(1)
-                        .and_then(|device| self.setup.regions.get(device));
+                    let device = region.split('/').nth(1);
+                    let gpu = device.and_then(|device| self.setup.regions.get(device));
                     if let Some(gpu) = gpu {
                         *dmem.entry((*job, *gpu)).or_insert(0u64) += bytes;
                     }
@@ -95,12 +91,17 @@ impl Sampler {
             }
             gaps.extend(present.job.looked(now, GAP).map(|gap| (*job, gap)));
         }
+        self.take_dmem(now, dmem);
+        for (job, millis) in gaps {
+            let why = "the node stood still".into();
+            self.event(Some(job), None, UsageEventKind::Gap { millis, why });
+        }
+    }
+
+    fn take_dmem(&mut self, now: u64, dmem: BTreeMap<(JobId, u32), u64>) {
         for ((job, gpu), bytes) in dmem {
-            let part = self
-                .jobs
-                .get_mut(&job)
-                .and_then(|present| present.job.gpus.get_mut(&gpu));
-            if let Some(part) = part {
+            let present = self.jobs.get_mut(&job);
+            if let Some(part) = present.and_then(|present| present.job.gpus.get_mut(&gpu)) {
                 let told = MemoryTold {
                     bytes,
                     source: Source::Dmem,
@@ -109,11 +110,16 @@ impl Sampler {
                 part.take_memory(now, SECOND, told);
             }
         }
-        for (job, millis) in gaps {
-            let why = "the node stood still".into();
-            self.event(Some(job), None, UsageEventKind::Gap { millis, why });
-        }
     }
+}
+
+/// A step's memory where no file tells it; the more processes there are, the less often they are asked.
+fn estimate(step: &mut Step, group: &mut OpenGroup, proc: &Path, now: u64) {
+    let told = resident(proc, &group.path);
+    let processes = told.map_or(0, |told| told.processes as u64);
+    let pause = processes.saturating_mul(1000) / RESIDENT_A_SECOND;
+    group.resident_at = now + pause.clamp(RESIDENT_MIN, RESIDENT_MAX);
+    step.memory = told.map(|told| (told.bytes, true));
 }
 
 /// The memory of a group's processes; a step's group has no groups below it that we made.

@@ -4,6 +4,7 @@ use super::{BACKLOG_MAX, SAVE_EVERY, Sampler};
 use crate::meter::outlet::{Emit, Moment};
 use crate::meter::state::Saved;
 use crate::meter::stream::Item;
+use crate::meter::window::sorted;
 use crate::node::now as wall;
 use crate::sys::clock;
 use spur_core::id::JobId;
@@ -18,19 +19,26 @@ impl Sampler {
             at: wall(),
             uptime: now,
         };
-        let values = self.values(now).into_iter().collect();
-        {
-            let mut ring = self
-                .ends
-                .ring
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            ring.push(&values, millis, moment);
-        }
+        let values = self.values(now);
+        // What goes out is kept as it is; only when that does not follow on what is kept is it encoded once more.
+        let mut ring = self
+            .ends
+            .ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let kept = (!ring.follows(self.outlet.sequence() + 1)).then(|| values.clone());
         // One place is kept for each record that may come with it.
         let room = self.ends.items.capacity() > 1;
         let link = self.ends.shared.link(room);
-        let item = match self.outlet.take(values, millis, moment, link) {
+        let emit = self.outlet.take(values, millis, moment, link);
+        match (&emit, &kept) {
+            (Some(Emit::Live(batch)), _) if ring.push_live(batch) => {}
+            (_, Some(values)) => ring.push(values, millis, moment),
+            (Some(Emit::Spool(reading)), None) => ring.push(&reading.values, millis, moment),
+            (Some(Emit::Live(_)) | None, None) => ring.push(self.outlet.pending(), millis, moment),
+        }
+        drop(ring);
+        let item = match emit {
             Some(Emit::Live(batch)) => Item::Live(batch),
             Some(Emit::Spool(reading)) => Item::Spool(reading),
             None => return,
@@ -81,7 +89,7 @@ impl Sampler {
             for told in &device.look.told {
                 tell(told.metric, told.source, told.quality, told.value);
             }
-            all[from..].sort_unstable_by_key(|(key, _)| *key);
+            sort_tail(&mut all, from);
         }
         for (job, present) in &self.jobs {
             for (kind, step) in &present.job.steps {
@@ -207,4 +215,10 @@ impl Sampler {
         // A full queue: the next one will do.
         drop(self.ends.items.try_send(Item::Save(saved.encode())));
     }
+}
+
+/// Brings what was told of one device into its order; of a key that was told twice the first counts.
+fn sort_tail(all: &mut Vec<(SeriesKey, Value)>, from: usize) {
+    let tail = sorted(all.split_off(from));
+    all.extend(tail);
 }

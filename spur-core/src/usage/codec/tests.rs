@@ -47,6 +47,22 @@ fn steady_growth_costs_two_bytes_and_rest_costs_none() {
 }
 
 #[test]
+fn what_rests_and_grows_again_is_told_right() {
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+    for (sequence, count) in (1u64..).zip([1, 5, 5, 5, 6, 6, 9]) {
+        let values = BTreeMap::from([(key(0, Metric::GpuBusyTime), Value::Count(count))]);
+        let encoded = encoder.encode(&values, sequence == 1).0;
+        decoder
+            .decode(&batch(sequence, sequence == 1, encoded))
+            .unwrap();
+        assert_eq!(
+            decoder.current().next().map(|(_, value)| value),
+            Some(Value::Count(count))
+        );
+    }
+}
+
+#[test]
 fn what_a_decoder_missed_is_an_error_until_a_keyframe() {
     let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
     let values = BTreeMap::from([(key(0, Metric::GpuHeldTime), Value::Count(9))]);

@@ -2,7 +2,8 @@ use super::*;
 use proptest::prelude::*;
 
 const ALL: Depth = Depth {
-    counts: true,
+    cpu: true,
+    io: true,
     pressure: true,
     stat: true,
 };
@@ -75,7 +76,8 @@ fn a_group_with_all_controllers_tells_all() {
     );
     std::fs::write(dir.path().join("memory.current"), "6000\n").unwrap();
     let less = Depth {
-        counts: false,
+        cpu: false,
+        io: false,
         pressure: false,
         stat: false,
     };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::meter::outlet::Moment;
 use crate::meter::testing::{count, level};
-use crate::meter::window::Values;
+use crate::meter::window::sorted;
 use spur_core::time::Millis;
 use spur_core::usage::codec::Decoder;
 use spur_core::usage::metric::Value;
@@ -19,7 +19,7 @@ fn reading(second: u64, series: u32) -> Reading {
             uptime: second * 1000,
         },
         span: 10_000,
-        values: values.collect::<Values>(),
+        values: sorted(values.collect()),
     }
 }
 
