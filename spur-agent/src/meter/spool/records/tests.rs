@@ -83,3 +83,53 @@ fn a_full_disk_loses_nothing_until_the_bound_and_events_go_first() {
     assert!(!records.is_behind());
     assert_eq!(numbers(&records), (1..=10_000).collect::<Vec<_>>());
 }
+
+/// A file system of 64 KiB, unmounted at the end.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().ok()?;
+        let mut mount = std::process::Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+            .arg(dir.path());
+        let mounted = mount.stderr(std::process::Stdio::null()).status();
+        mounted
+            .is_ok_and(|status| status.success())
+            .then(|| Self(dir))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        std::process::Command::new("umount")
+            .arg(self.0.path())
+            .status()
+            .ok();
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_and_then_is_not_has_every_record_once() {
+    let Some(small) = Small::new() else {
+        eprintln!("skipped: nothing can be mounted here");
+        return;
+    };
+    let path = small.0.path().join("records");
+    let filler = small.0.path().join("filler");
+    let mut records = Records::open(&path, "one").unwrap();
+    records.add((1..=5).map(event));
+    // What fits of it fits.
+    std::fs::write(&filler, vec![0; 1 << 20]).unwrap_err();
+    records.add((6..=200).map(event));
+    assert!(records.is_behind());
+    let durable = numbers(&records).len();
+    std::fs::remove_file(&filler).unwrap();
+    records.write();
+    assert!(!records.is_behind() && durable < 200);
+    assert_eq!(numbers(&records), (1..=200).collect::<Vec<_>>());
+    drop(records);
+    let records = Records::open(&path, "two").unwrap();
+    assert_eq!(numbers(&records), (1..=200).collect::<Vec<_>>());
+}
