@@ -68,6 +68,12 @@ impl Usage {
         if before.is_none_or(|before| differs(before, now)) {
             self.store.job(now);
         }
+        // What an earlier placement used is its record's; nobody will ask the board for it.
+        if let Some(before) = before
+            && before.generation != now.generation
+        {
+            self.forget(before);
+        }
     }
 
     /// Everything that the cluster knows: at the start, and when the record was made anew.

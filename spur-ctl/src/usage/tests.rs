@@ -535,6 +535,16 @@ fn a_later_placement_forgets_what_an_earlier_one_used() {
     record.board.take(&node.slot, &batch, holder(3)).unwrap();
     let batch = node.batch(&values(&job, 2));
     record.board.take(&node.slot, &batch, holder(4)).unwrap();
-    let state = node.slot.state();
-    assert_eq!(state.part(JobId(7)).unwrap().generation(), Generation(4));
+    let part = |node: &Node| {
+        node.slot
+            .state()
+            .part(JobId(7))
+            .map(board::Part::generation)
+    };
+    assert_eq!(part(&node), Some(Generation(4)));
+    // Back in the queue: it may never come to this node again.
+    let mut waits = pending(7, spec("job"));
+    waits.restarts = 1;
+    record.job(Some(&job), &Arc::new(waits));
+    assert_eq!(part(&node), None);
 }

@@ -29,20 +29,7 @@ pub fn spec(
     name: &str,
     command: &str,
 ) -> Result<(JobSpec, Vec<String>), Failure> {
-    let kind = match options.command {
-        Command::Sbatch => JobKind::Batch,
-        Command::Salloc => JobKind::Alloc,
-        Command::Srun
-        | Command::Squeue
-        | Command::Sinfo
-        | Command::Scancel
-        | Command::Scontrol
-        | Command::Sacct
-        | Command::Sstat
-        | Command::Seff
-        | Command::Fence
-        | Command::Usage => JobKind::Run,
-    };
+    let kind = kind(options.command);
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;
     let text = |long| options.value(long).unwrap_or_default().to_owned();
@@ -106,6 +93,24 @@ fn tidied(mut spec: JobSpec) -> JobSpec {
         };
     }
     spec
+}
+
+/// The kind of job that a command submits.
+fn kind(command: Command) -> JobKind {
+    match command {
+        Command::Sbatch => JobKind::Batch,
+        Command::Salloc => JobKind::Alloc,
+        Command::Srun
+        | Command::Squeue
+        | Command::Sinfo
+        | Command::Scancel
+        | Command::Scontrol
+        | Command::Sacct
+        | Command::Sstat
+        | Command::Seff
+        | Command::Fence
+        | Command::Usage => JobKind::Run,
+    }
 }
 
 /// The owner's place; the controller fills in who the kernel says it is.
