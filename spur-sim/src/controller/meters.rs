@@ -28,7 +28,7 @@ impl Controller {
         let job = usize::try_from(at)
             .ok()
             .and_then(|at| jobs.get(at).copied());
-        let idle = around.rng.chance(700).then(|| Idle {
+        let idle = around.rng.chance(700).then_some(Idle {
             since: around.queue.now,
             millis: 1000,
             held: 2000,

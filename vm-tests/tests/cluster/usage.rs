@@ -159,7 +159,7 @@ fn agree(cluster: &Cluster, job: &str, json: &str) {
     assert_eq!(line(&effort, "CPU Utilized"), used);
     let text = cluster.run(NOBODY, &["spur", "usage", job]).good();
     assert!(
-        text.contains(&format!("GPUs    1 used of 4 held")) && text.contains(words[0]),
+        text.contains("GPUs    1 used of 4 held") && text.contains(words[0]),
         "{text}"
     );
     let step = cluster.run(
