@@ -143,6 +143,10 @@ const TESTS: &[(&str, Test)] = &[
         Own(testgpu::takes_time),
     ),
     (
+        "what_a_killed_client_queued_on_a_test_gpu_is_dropped",
+        Own(testgpu::killed),
+    ),
+    (
         "a_job_keeps_one_test_gpu_busy_and_opens_no_other",
         Own(testgpu::fenced),
     ),

@@ -6,6 +6,7 @@ use crate::cluster::SOON;
 use crate::daemons::Daemons;
 use crate::user::{self, Output, User};
 use crate::{host, probe, wait};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,40 @@ fn check_time(gpus: &TestGpus) {
     let both = gpus.by_ring(0, "compute");
     assert_eq!(both.busy_ns, one.busy_ns + two.busy_ns);
     assert_eq!(gpus.by_ring(0, "copy"), Work::default());
+}
+
+/// What a killed client had queued is dropped, on both rings: the next client does not wait for it, and the module can go.
+pub(super) fn killed() -> Outcome {
+    with(|gpus| {
+        let dir = tempfile::tempdir().expect("a folder");
+        let probe = probe::install(dir.path()).to_string_lossy().into_owned();
+        let gpu = |steps: &[&str]| {
+            let mut args = vec![probe.as_str(), "gpu", gpus.nodes[0].as_str()];
+            args.extend(steps);
+            user::command(User::Root, &args).spawn().expect("it starts")
+        };
+        // More than an hour of work.
+        let mut queued = gpu(&[
+            "submit:1:compute:1000000:4000",
+            "submit:1:copy:1000000:4000",
+            "say:queued",
+            "wait",
+        ]);
+        wait::until_true("it is being executed", SOON, || {
+            ["compute", "copy"]
+                .iter()
+                .all(|ring| gpus.by_tag(0, ring, 1).jobs > 0)
+        });
+        // To `timeout` and to what it runs.
+        let group = Pid::from_child(&queued);
+        kill_process_group(group, Signal::KILL).expect("it runs");
+        queued.wait().expect("a child can be waited for");
+        let steps = ["submit:2:compute:1000:3", "submit:2:copy:1000:3", "wait"];
+        Output::of(gpu(&steps)).good();
+        assert_eq!(gpus.by_tag(0, "compute", 2).jobs, 3);
+        assert_eq!(gpus.by_tag(0, "copy", 2).jobs, 3);
+        assert!(gpus.by_tag(0, "compute", 1).jobs < 100);
+    })
 }
 
 /// A job that was given one of them keeps it busy, and cannot open the other.

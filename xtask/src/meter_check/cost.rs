@@ -26,6 +26,9 @@ const READINGS: u64 = 900;
 /// How long jobs may take to start.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// From the last job's start to the first measurement.
+const SETTLE: Duration = Duration::from_secs(10);
+
 /// How often the stand-ins say something new.
 const CHANGE: Duration = Duration::from_millis(200);
 
@@ -58,6 +61,8 @@ pub(super) fn measure(bins: &Path, seconds: u64) -> Result<Vec<Row>> {
         .context("no agent runs for the cluster")?;
     let standins = standins(cluster.dir())?;
     ensure!(!standins.is_empty(), "the stand-ins have no files");
+    // First names and first values are sent once.
+    std::thread::sleep(SETTLE);
     let usual = watch(
         agent,
         &standins,
