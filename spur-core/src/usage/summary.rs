@@ -134,10 +134,19 @@ pub struct GpuUsage {
 }
 
 impl GpuUsage {
-    /// Busy share of the time held, in thousandths; absent if nothing tells, or if it was held for no time.
+    /// The time of which something tells how busy it was, µs; absent if nothing tells. What counts events misses nothing of the time
+    /// held; what only looks knows nothing of the time in which nobody looked, and that must not pass for idleness.
+    pub fn told_us(&self) -> Option<u64> {
+        let looked = self.utilization.total().saturating_mul(1000);
+        match self.busy?.quality {
+            Quality::Sampled | Quality::Estimated if looked > 0 => Some(looked.min(self.held_us)),
+            Quality::Exact | Quality::Sampled | Quality::Estimated => Some(self.held_us),
+        }
+    }
+
+    /// Busy share of the time of which something tells, in thousandths; absent if nothing does, or if it was held for no time.
     pub fn busy_permille(&self) -> Option<u64> {
-        let busy = self.busy?;
-        permille(busy.us, self.held_us)
+        permille(self.busy?.us, self.told_us()?)
     }
 }
 
@@ -192,6 +201,35 @@ impl JobUsage {
     }
 }
 
+/// Memory that was used of what was given, on one node: limits are each node's own, so that a sum over nodes says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Node.
+    pub node: NodeName,
+    /// Most in use at a time, bytes.
+    pub peak: u64,
+    /// Given, bytes.
+    pub given: u64,
+}
+
+impl MemoryUse {
+    fn of(node: &JobUsage) -> Option<Self> {
+        Some(Self {
+            node: node.node.clone(),
+            peak: node.used.memory_peak?,
+            given: node
+                .memory_mib
+                .checked_mul(1 << 20)
+                .filter(|given| *given > 0)?,
+        })
+    }
+
+    /// Used of what was given, in thousandths.
+    pub fn permille(&self) -> Option<u64> {
+        permille(self.peak, self.given)
+    }
+}
+
 /// A job over all of its nodes: what `seff`, `sacct` and `spur usage` tell, from one computation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobTotals {
@@ -213,6 +251,8 @@ pub struct JobTotals {
     pub gpu_energy_mj: Option<u64>,
     /// Memory given, MiB, over all nodes; 0 if any was given all.
     pub memory_mib: u64,
+    /// The node on which its memory was tightest; absent if any node gave it all, or none was measured.
+    pub tightest: Option<MemoryUse>,
     /// Utilization of all GPUs.
     pub utilization: Histogram,
     /// The longest stretch in which one of its GPUs was idle, µs.
@@ -238,6 +278,10 @@ impl JobTotals {
             totals.cpu_held_us = totals.cpu_held_us.saturating_add(held);
             totals.memory_mib = totals.memory_mib.saturating_add(node.memory_mib);
             all_memory |= node.memory_mib == 0;
+            let here = MemoryUse::of(node);
+            if here.as_ref().and_then(MemoryUse::permille) > totals.memory_permille() {
+                totals.tightest = here;
+            }
             totals.coverage = totals.coverage.min(node.coverage);
             for gpu in &node.gpus {
                 totals.add_gpu(gpu);
@@ -245,6 +289,7 @@ impl JobTotals {
         }
         if all_memory {
             totals.memory_mib = 0;
+            totals.tightest = None;
         }
         if totals.nodes == 0 {
             totals.coverage = 0;
@@ -257,7 +302,8 @@ impl JobTotals {
         self.gpu_held_us = self.gpu_held_us.saturating_add(gpu.held_us);
         if let Some(busy) = gpu.busy {
             sum(&mut self.gpu_busy_us, Some(busy.us));
-            self.gpu_told_us = self.gpu_told_us.saturating_add(gpu.held_us);
+            let told = gpu.told_us().unwrap_or(gpu.held_us);
+            self.gpu_told_us = self.gpu_told_us.saturating_add(told);
             self.gpus_used = Some(self.gpus_used.unwrap_or(0) + u32::from(busy.us > 0));
         }
         sum(&mut self.gpu_energy_mj, gpu.energy_mj);
@@ -275,10 +321,10 @@ impl JobTotals {
         permille(self.gpu_busy_us?, self.gpu_told_us)
     }
 
-    /// Peak memory of what was given, in thousandths; absent if all memory was given or none was measured.
+    /// Peak memory of what was given on the node where it was tightest, in thousandths; absent if all memory was given or none was
+    /// measured.
     pub fn memory_permille(&self) -> Option<u64> {
-        let given = self.memory_mib.checked_mul(1 << 20)?;
-        permille(self.used.memory_peak?, given)
+        self.tightest.as_ref()?.permille()
     }
 }
 

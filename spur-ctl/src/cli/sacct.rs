@@ -12,7 +12,7 @@ use super::{output, process, users};
 use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
 use spur_core::id::{JobId, StepKind, Uid};
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
-use spur_core::slurm::timespec::begin::parse_begin;
+use spur_core::slurm::timespec::begin::parse_past;
 use spur_core::time::Millis;
 
 /// Runs that are asked for at a time.
@@ -262,17 +262,21 @@ fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Fai
         let Some(text) = options.value(long) else {
             return Ok(None);
         };
-        let read = parse_begin(text, clock.now, clock.utc_offset(clock.now));
+        let read = parse_past(text, clock.now, clock.utc_offset(clock.now));
         let bad = |_| failed(format!("Invalid time specification (pos=0): {text}"));
         read.map(Some).map_err(bad)
     };
     query.filter.until = moment("endtime")?;
+    let backwards = "Start time requested is after end time";
     query.filter.since = match moment("starttime")? {
         Some(since) => Some(since),
         None if query.named.is_empty() => Some(midnight(clock)),
         None => None,
     };
-    Ok(())
+    match (query.filter.since, query.filter.until) {
+        (Some(since), Some(until)) if since > until => Err(failed(backwards)),
+        (_, _) => Ok(()),
+    }
 }
 
 /// The beginning of the present day.
@@ -335,6 +339,13 @@ mod tests {
             read("-s RQ").unwrap().nothing,
             "no job of ours is in that state"
         );
+        let earlier = read("-S 00:30 -E 01:00").unwrap().filter;
+        assert_eq!(
+            earlier.since,
+            Some(Millis(midnight.0 + 1_800_000)),
+            "of today, though it is past"
+        );
+        assert!(read("-S now -E now-1hour").is_err());
         assert!(read("-S whenever").is_err());
         assert!(read("-s WHAT").is_err());
     }

@@ -74,7 +74,7 @@ pub(crate) fn text(report: &UsageReport, cluster: &str, now: Millis) -> String {
     );
     let state = job_text::state(job);
     if job.state.is_terminal() {
-        let code = job.exit.shell();
+        let code = job.exit.code;
         line(
             &mut text,
             "State",
@@ -113,7 +113,7 @@ pub(crate) fn text(report: &UsageReport, cluster: &str, now: Millis) -> String {
     );
     memory(&mut text, run, &totals);
     gpus(&mut text, run, &totals);
-    warnings(&mut text, run, &totals);
+    warnings(&mut text, run, &totals, now);
     text
 }
 
@@ -145,13 +145,13 @@ fn two_decimals(permille: u64) -> String {
 }
 
 fn memory(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
-    let peak = totals.used.memory_peak;
-    let Some(peak) = peak else {
+    let Some(peak) = totals.used.memory_peak else {
         line(text, "Memory Utilized", UNTOLD);
         line(text, "Memory Efficiency", UNTOLD);
         return;
     };
-    let more = if run.job.nodes.len() > 1 {
+    let several = run.job.nodes.len() > 1;
+    let more = if several {
         " (the most of any node)"
     } else {
         ""
@@ -161,19 +161,24 @@ fn memory(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
         "Memory Utilized",
         format_args!("{}{more}", numbers::bytes(peak)),
     );
-    let given = numbers::bytes(totals.memory_mib << 20);
-    match totals.memory_permille() {
-        Some(share) => line(
-            text,
-            "Memory Efficiency",
-            format_args!("{} of {given}", two_decimals(share)),
+    let tightest = totals.tightest.as_ref();
+    let Some((tightest, share)) = tightest.and_then(|on| Some((on, on.permille()?))) else {
+        let all = "it was given all of its nodes' memory";
+        return line(text, "Memory Efficiency", all);
+    };
+    let place = match several {
+        true => format!(" on {}", tightest.node),
+        false => String::new(),
+    };
+    line(
+        text,
+        "Memory Efficiency",
+        format_args!(
+            "{} of {}{place}",
+            two_decimals(share),
+            numbers::bytes(tightest.given)
         ),
-        None => line(
-            text,
-            "Memory Efficiency",
-            "it was given all of its nodes' memory",
-        ),
-    }
+    );
 }
 
 fn gpus(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
@@ -236,14 +241,14 @@ fn one(gpu: &GpuUsage) -> String {
     format!("{busy}{}{opened}", memory.unwrap_or_default())
 }
 
-fn warnings(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
+fn warnings(text: &mut String, run: &AccountedJob, totals: &JobTotals, now: Millis) {
     for idle in &run.job.idle {
-        let mins = idle.idle.millis / 60_000;
+        let lasts = timespec::elapsed_long(now.secs_since(idle.idle.since));
         line(
             text,
             "WARNING",
             format_args!(
-                "GPU {}:{} is held and was idle for {mins} minutes or more",
+                "GPU {}:{} is held and does nothing, for {lasts} now",
                 idle.node, idle.gpu
             ),
         );
@@ -255,7 +260,7 @@ fn warnings(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
             text,
             "WARNING",
             format_args!(
-                "{} of {nodes} nodes told nothing, so this is of the others",
+                "{} of {nodes} nodes reported nothing, so this is of the others",
                 nodes - told.len()
             ),
         );
@@ -270,6 +275,6 @@ fn warnings(text: &mut String, run: &AccountedJob, totals: &JobTotals) {
     if run.job.state == JobState::Running {
         text.push_str("WARNING: Efficiency statistics can be misleading for RUNNING jobs.\n");
     } else if run.live {
-        text.push_str("WARNING: Some nodes have not told their final numbers yet.\n");
+        text.push_str("WARNING: Some nodes have not reported their final numbers yet.\n");
     }
 }

@@ -30,6 +30,13 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         let UsageReport { record, now, .. } = report;
         let rows = rows(record, now, true);
         let shown = shown(&rows, step, options.on("allsteps"));
+        if shown.is_empty() {
+            let what = match step {
+                Some(step) => format!("step {job}.{step} does not run"),
+                None => format!("no steps running for job {job}"),
+            };
+            output::complain(&[format!("sstat: error: {what}")]);
+        }
         let text: String = shown.iter().map(|row| sheet.row(&context, row)).collect();
         output::print(&text);
     }
@@ -62,20 +69,19 @@ fn ask(job: JobId) -> Result<Option<UsageReport>, Failure> {
         watch: true,
         details: false,
     };
-    let gone = || {
-        let line = format!("sstat: error: couldn't get steps for job {job}");
+    let gone = |why: &str| {
+        let line = format!("sstat: error: couldn't get steps for job {job}{why}");
         output::complain(&[line]);
     };
     match link::question(&request) {
         Ok(Reply::Usage(report)) => Ok(Some(*report)),
         Ok(_) => Err(failed(link::unexpected().text())),
         Err(Trouble::Refused(refusal)) if refusal.kind == RefusalKind::InvalidJobId => {
-            gone();
+            gone("");
             Ok(None)
         }
         Err(trouble @ Trouble::Refused(_)) => {
-            gone();
-            output::complain(&[format!("sstat: error: {}", trouble.text())]);
+            gone(&format!(": {}", trouble.text()));
             Ok(None)
         }
         Err(trouble) => Err(failed(trouble.text())),

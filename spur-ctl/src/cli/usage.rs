@@ -94,7 +94,7 @@ fn of_job(options: &Options, job: JobId) -> Result<u8, Failure> {
         }
     }
     if options.on("json") {
-        print(&json::report(&report));
+        print(&json::report(&report, view.clock.now));
     } else {
         output::print(&report::text(&view, &report));
     }
@@ -120,9 +120,9 @@ fn idle(json: bool) -> Result<u8, Failure> {
         return Err(troubled(&link::unexpected()));
     };
     if json {
-        print(&idle::report(&jobs));
+        print(&idle::report(&jobs, view().clock.now));
     } else {
-        output::print(&idle::text(&view(), &jobs));
+        output::print(&idle::text(&view(), &jobs, process::uid() == 0));
     }
     Ok(0)
 }

@@ -25,7 +25,8 @@ pub fn read(proc: &Path, pids: &[i32]) -> Option<Resident> {
         let text = std::fs::read_to_string(proc.join(pid.to_string()).join("statm")).ok()?;
         text.split_whitespace().nth(1)?.parse::<u64>().ok()
     });
-    let sum = pages.fold(0u64, u64::saturating_add);
+    // None that told anything: the group was empty just then, which is not the same as using nothing.
+    let sum = pages.reduce(u64::saturating_add)?;
     Some(Resident {
         bytes: sum.saturating_mul(page),
         processes: pids.len(),
@@ -49,6 +50,8 @@ mod tests {
             processes: 4,
         };
         assert_eq!(read(dir.path(), &[1, 2, 3, 4]), Some(told));
+        assert_eq!(read(dir.path(), &[3, 4]), None);
+        assert_eq!(read(dir.path(), &[]), None);
         assert_eq!(read(dir.path(), &[1; PROCESSES_MAX + 1]), None);
     }
 }

@@ -23,6 +23,22 @@ const MAX_TEXT: usize = 128;
 /// Reads a moment. A time without a date is today's, or tomorrow's if it is past; a date without a time is its first second;
 /// the result may lie in the past.
 pub fn parse_begin(text: &str, now: Millis, utc_offset: i32) -> Result<Millis, BadBegin> {
+    parse(text, now, utc_offset, Daytime::Coming)
+}
+
+/// Reads a moment of the past, as `sacct -S` means it: [`parse_begin`], but a time without a date is always today's.
+pub fn parse_past(text: &str, now: Millis, utc_offset: i32) -> Result<Millis, BadBegin> {
+    parse(text, now, utc_offset, Daytime::Today)
+}
+
+/// Which day's a time without a date is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Daytime {
+    Today,
+    Coming,
+}
+
+fn parse(text: &str, now: Millis, utc_offset: i32, day: Daytime) -> Result<Millis, BadBegin> {
     let bad = || BadBegin(text.to_owned());
     if text.len() > MAX_TEXT {
         return Err(bad());
@@ -31,7 +47,7 @@ pub fn parse_begin(text: &str, now: Millis, utc_offset: i32) -> Result<Millis, B
     if let Some(rest) = lower.strip_prefix("now") {
         return relative(rest.trim(), now).ok_or_else(bad);
     }
-    absolute(&lower, now, utc_offset).ok_or_else(bad)
+    absolute(&lower, now, utc_offset, day).ok_or_else(bad)
 }
 
 fn relative(rest: &str, now: Millis) -> Option<Millis> {
@@ -71,7 +87,7 @@ fn relative(rest: &str, now: Millis) -> Option<Millis> {
 type Clock = (u64, u64, u64);
 type Date = (u64, u64, u64);
 
-fn absolute(text: &str, now: Millis, utc_offset: i32) -> Option<Millis> {
+fn absolute(text: &str, now: Millis, utc_offset: i32, day: Daytime) -> Option<Millis> {
     let today = Local::at(now, utc_offset);
     let (mut clock, mut date) = (None, None);
     for word in words(text) {
@@ -101,7 +117,7 @@ fn absolute(text: &str, now: Millis, utc_offset: i32) -> Option<Millis> {
         (Some(date), clock) => on(date, clock.unwrap_or((0, 0, 0))),
         (None, Some(clock)) => {
             let first = on((today.year, today.month, today.day), clock)?;
-            if first > now {
+            if day == Daytime::Today || first > now {
                 Some(first)
             } else {
                 on(date_of(now.plus_secs(86_400), utc_offset), clock)

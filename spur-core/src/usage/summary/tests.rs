@@ -75,6 +75,29 @@ fn one_of_four_gpus_used_is_a_quarter() {
 }
 
 #[test]
+fn time_in_which_nobody_looked_is_not_idle() {
+    let mut seen = gpu(0, 30, Some(30));
+    (seen.utilization, seen.busy.as_mut().unwrap().us) = (Histogram::default(), 10_000_000);
+    seen.utilization.add(1000, 10_000);
+    assert_eq!(
+        seen.busy_permille(),
+        Some(1000),
+        "of the ten seconds that were looked at"
+    );
+    let totals = JobTotals::of([&node("n1", vec![seen.clone()])]);
+    assert_eq!(
+        (totals.gpu_permille(), totals.gpu_told_us),
+        (Some(1000), 10_000_000)
+    );
+    seen.busy.as_mut().unwrap().quality = Quality::Exact;
+    assert_eq!(
+        seen.busy_permille(),
+        Some(333),
+        "what counts events misses nothing"
+    );
+}
+
+#[test]
 fn what_nothing_tells_is_absent_and_no_zero() {
     let totals = JobTotals::of([&node("n1", vec![gpu(0, 100, None), gpu(1, 100, Some(50))])]);
     assert_eq!(totals.gpu_permille(), Some(500), "of the GPU that tells");
@@ -97,5 +120,14 @@ fn nodes_add_up() {
     );
     assert_eq!(totals.cpu_held_us, 800_000_000);
     assert_eq!(totals.used.memory_peak, Some(512 << 20));
-    assert_eq!(totals.memory_permille(), Some(250));
+    assert_eq!(
+        totals.memory_permille(),
+        Some(500),
+        "of what one node gave, not of the sum"
+    );
+    let mut tight = b.clone();
+    tight.used.memory_peak = Some(900 << 20);
+    let tightest = JobTotals::of([&a, &tight, &b]).tightest.unwrap();
+    assert_eq!(tightest.node, tight.node);
+    assert_eq!(tightest.permille(), Some(879));
 }

@@ -134,7 +134,9 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .short('k')
     .refused("not available yet"),
-    on("truncate", SACCT, "times cut to the window").short('T'),
+    on("truncate", SACCT, "times cut to the window")
+        .short('T')
+        .refused("not available yet"),
     val("uid", "LIST", SACCT, "only jobs of these users")
         .alias(&["user"])
         .short('u'),
@@ -149,7 +151,7 @@ pub(super) static ROWS: &[Flag] = &[
     on(
         "watch",
         USAGE,
-        "have the nodes measure ten times a second for ten seconds",
+        "and have the nodes measure ten times a second for the next ten seconds",
     ),
     opt(
         "whole-hetjob",

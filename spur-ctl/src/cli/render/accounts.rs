@@ -11,8 +11,12 @@ mod tests;
 use super::View;
 use spur_core::api::{AccountedJob, GpuNow, StepView};
 use spur_core::id::{NodeName, StepKind};
+use spur_core::job::step::StepState;
 use spur_core::usage::summary::{JobTotals, Processes};
 use std::sync::Arc;
+
+/// What a job's steps are ended by.
+const SIGTERM: u8 = 15;
 
 /// What every cell needs beside its row.
 #[derive(Debug)]
@@ -52,6 +56,17 @@ impl Row {
     }
 }
 
+/// The step as the record has it. One that ran when its job went back to the queue was ended with it.
+fn ended_with(run: &AccountedJob, step: &StepView) -> StepView {
+    let mut step = step.clone();
+    if let (Some(at), StepState::Running) = (run.requeued, step.state) {
+        step.state = StepState::Ended;
+        step.ended = Some(at);
+        step.exit.signal = SIGTERM;
+    }
+    step
+}
+
 /// A job's lines, without its steps if only allocations are wanted.
 pub fn rows(run: AccountedJob, now: Vec<GpuNow>, with_steps: bool) -> Vec<Row> {
     let totals = Arc::new(JobTotals::of(&run.nodes));
@@ -76,7 +91,7 @@ pub fn rows(run: AccountedJob, now: Vec<GpuNow>, with_steps: bool) -> Vec<Row> {
         for step in steps {
             let told = run.steps.iter().filter(|told| told.step == step.kind);
             let used = told.map(|told| (told.node.clone(), told.used.clone()));
-            rows.push(row(Some(step.clone()), used.collect()));
+            rows.push(row(Some(ended_with(&run, step)), used.collect()));
         }
     }
     rows

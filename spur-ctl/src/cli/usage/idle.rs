@@ -5,6 +5,7 @@ use crate::cli::render::accounts::numbers;
 use serde::Serialize;
 use spur_core::api::{IdleGpu, JobView};
 use spur_core::slurm::timespec;
+use spur_core::time::Millis;
 use std::sync::Arc;
 
 /// One GPU, as JSON. What nothing tells is null.
@@ -20,9 +21,9 @@ pub(super) struct Held<'a> {
     gpu: u32,
     /// Since when, ms since the epoch.
     since_ms: u64,
-    /// Seconds without work when it was said.
+    /// Seconds without work until now.
     idle_seconds: u64,
-    /// Seconds that the job had held it then.
+    /// Seconds that the job had held it when it was first called idle; the evidence is of then.
     held_seconds: u64,
     /// Whether the job ever opened it.
     opened: Option<bool>,
@@ -34,7 +35,7 @@ pub(super) struct Held<'a> {
     memory_bytes: Option<u64>,
 }
 
-fn held<'a>(job: &'a JobView, idle: &'a IdleGpu) -> Held<'a> {
+fn held<'a>(job: &'a JobView, idle: &'a IdleGpu, now: Millis) -> Held<'a> {
     let (spec, evidence) = (&job.spec, &idle.idle);
     Held {
         job: job.id.0,
@@ -46,7 +47,7 @@ fn held<'a>(job: &'a JobView, idle: &'a IdleGpu) -> Held<'a> {
         node: idle.node.as_str(),
         gpu: idle.gpu,
         since_ms: evidence.since.0,
-        idle_seconds: evidence.millis / 1000,
+        idle_seconds: now.secs_since(evidence.since),
         held_seconds: evidence.held / 1000,
         opened: evidence.opened,
         open_now: evidence.open_now,
@@ -56,23 +57,28 @@ fn held<'a>(job: &'a JobView, idle: &'a IdleGpu) -> Held<'a> {
 }
 
 /// All of them.
-pub(super) fn report(jobs: &[Arc<JobView>]) -> Vec<Held<'_>> {
+pub(super) fn report(jobs: &[Arc<JobView>], now: Millis) -> Vec<Held<'_>> {
     let of = |job: &'_ Arc<JobView>| job.idle.len();
     let mut all = Vec::with_capacity(jobs.iter().map(of).sum());
     for job in jobs {
-        all.extend(job.idle.iter().map(|idle| held(job, idle)));
+        all.extend(job.idle.iter().map(|idle| held(job, idle, now)));
     }
     all
 }
 
-/// A line for each, the longest idle first.
-pub(super) fn text(view: &View, jobs: &[Arc<JobView>]) -> String {
+/// A line for each, the longest idle first. `everything`: the caller sees all users' jobs.
+pub(super) fn text(view: &View, jobs: &[Arc<JobView>], everything: bool) -> String {
     let mut all: Vec<(&JobView, &IdleGpu)> = jobs
         .iter()
         .flat_map(|job| job.idle.iter().map(move |idle| (job.as_ref(), idle)))
         .collect();
     if all.is_empty() {
-        return "No GPU is held and idle.\n".to_owned();
+        return if everything {
+            "No GPU is held and idle.\n"
+        } else {
+            "No GPU of your jobs is held and idle (other users' jobs are shown to operators only).\n"
+        }
+        .to_owned();
     }
     all.sort_by_key(|(job, idle)| (idle.idle.since, job.id, idle.gpu));
     let mut text = format!(

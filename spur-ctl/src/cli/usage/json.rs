@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use spur_core::api::{NodeEvent, SeriesKind, UsageReport};
+use spur_core::time::Millis;
 use spur_core::usage::summary::{GpuUsage, JobTotals, Processes};
 use spur_core::usage::words::UsageEventKind;
 
@@ -265,8 +266,8 @@ fn event(event: &NodeEvent) -> Event<'_> {
     }
 }
 
-/// The report.
-pub(super) fn report(report: &UsageReport) -> Report<'_> {
+/// Everything as an object; `at` is the present.
+pub(super) fn report(report: &UsageReport, at: Millis) -> Report<'_> {
     let run = &report.record;
     let job = &run.job;
     let node = |node: &'_ spur_core::usage::summary::JobUsage| {
@@ -323,7 +324,7 @@ pub(super) fn report(report: &UsageReport) -> Report<'_> {
                 power_mw: now.power,
             })
             .collect(),
-        idle: super::idle::report(std::slice::from_ref(job)),
+        idle: super::idle::report(std::slice::from_ref(job), at),
         events: report.events.iter().map(event).collect(),
         series: report.series.iter().map(series).collect(),
     }

@@ -36,7 +36,7 @@ pub(super) fn text(view: &View, report: &UsageReport) -> String {
     line(
         &mut text,
         format_args!(
-            "Job {} ({}) of {}: {}, {} of {} nodes told",
+            "Job {} ({}) of {}: {}, {} of {} nodes reported",
             job.id,
             job.spec.name,
             job.spec.owner.user,
@@ -89,19 +89,7 @@ fn of_all(text: &mut String, totals: &JobTotals) {
             share(totals.cpu_permille())
         ),
     );
-    let peak = totals.used.memory_peak.map(numbers::bytes);
-    let given = match totals.memory_mib {
-        0 => "all of the nodes' memory".to_owned(),
-        mib => numbers::bytes(mib << 20),
-    };
-    line(
-        text,
-        format_args!(
-            "Memory  {} at most of {given}: {}",
-            or_untold(peak),
-            share(totals.memory_permille())
-        ),
-    );
+    line(text, format_args!("{}", of_memory(totals)));
     if totals.gpus > 0 {
         let used = totals.gpus_used.map(|used| used.to_string());
         line(
@@ -133,6 +121,23 @@ fn of_all(text: &mut String, totals: &JobTotals) {
             numbers::percent(u64::from(totals.coverage))
         ),
     );
+}
+
+/// Used of what was given, where it was tightest.
+fn of_memory(totals: &JobTotals) -> String {
+    let Some(peak) = totals.used.memory_peak.map(numbers::bytes) else {
+        return format!("Memory  {UNTOLD}");
+    };
+    match &totals.tightest {
+        None => format!("Memory  {peak} at most of all of the nodes' memory"),
+        Some(on) => format!(
+            "Memory  {} at most of {} on {}: {}",
+            numbers::bytes(on.peak),
+            numbers::bytes(on.given),
+            on.node,
+            or_untold(on.permille().map(numbers::percent))
+        ),
+    }
 }
 
 fn of_node(text: &mut String, node: &JobUsage) {

@@ -146,7 +146,7 @@ fn seff_sacct_and_usage_say_the_same_of_one_gpu_in_eight() {
         "CPU Utilized: 00:06:40",
         "CPU Efficiency: 25.00% of 00:26:40 core-walltime",
         "Job Wall-clock time: 00:01:40",
-        "Memory Efficiency: 12.50% of 128.00 GB",
+        "Memory Efficiency: 25.00% of 64.00 GB on n0001",
         "GPUs Utilized: 1 of 8",
         "GPU Efficiency: 10.00% of 0.22 GPU-hours",
         "GPU Energy: 560000 J",
@@ -174,7 +174,7 @@ fn seff_sacct_and_usage_say_the_same_of_one_gpu_in_eight() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    let told = serde_json::to_value(json::report(&report)).unwrap();
+    let told = serde_json::to_value(json::report(&report, at(0))).unwrap();
     assert_eq!(told["totals"]["gpu_efficiency_percent"], 10.0);
     assert_eq!(told["totals"]["cpu_efficiency_percent"], 25.0);
     assert_eq!(told["totals"]["gpus_used"], 1);
@@ -301,7 +301,7 @@ fn idle_gpus_are_named_with_owner_and_evidence() {
         },
     }];
     let jobs = [Arc::new(job)];
-    let text = idle::text(&view(at(1000)), &jobs);
+    let text = idle::text(&view(at(1000)), &jobs, true);
     let line = text.lines().nth(1).unwrap();
     for part in [
         "slurmtest",
@@ -312,12 +312,15 @@ fn idle_gpus_are_named_with_owner_and_evidence() {
     ] {
         assert!(line.contains(part), "{part}\n{text}");
     }
-    let told = serde_json::to_value(idle::report(&jobs)).unwrap();
+    let told = serde_json::to_value(idle::report(&jobs, at(1000))).unwrap();
     assert_eq!(
         (&told[0]["user"], &told[0]["busy_percent"]),
         (&"slurmtest".into(), &3.1.into())
     );
-    assert_eq!(idle::text(&view(at(0)), &[]), "No GPU is held and idle.\n");
+    assert_eq!(told[0]["idle_seconds"], 990, "until now");
+    let none = |everything| idle::text(&view(at(0)), &[], everything);
+    assert_eq!(none(true), "No GPU is held and idle.\n");
+    assert!(none(false).contains("other users' jobs are shown to operators only"));
 }
 
 #[test]

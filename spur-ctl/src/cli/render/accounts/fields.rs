@@ -171,6 +171,7 @@ pub static FIELDS: &[Field] = &[
     right("GpuEnergy", 10, energy),
     right("GpuHours", 10, gpu_hours),
     right("GpuIdle", 8, gpu_idle),
+    right("GpuTimeRAW", 10, gpu_time_raw),
     right("GpuMem", 10, gpu_mem),
     right("GpuUtil", 8, gpu_util),
     right("GpuUtilP50", 10, gpu_p50),

@@ -68,9 +68,9 @@ pub fn percent(permille: u64) -> String {
     format!("{}.{}%", permille / 10, permille % 10)
 }
 
-/// Microseconds as hours of two decimals.
+/// Microseconds as hours of two decimals, rounded.
 pub fn hours(micros: u64) -> String {
-    let hundredths = micros / 36_000_000;
+    let hundredths = micros.saturating_add(18_000_000) / 36_000_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
@@ -106,6 +106,7 @@ mod tests {
         assert_eq!(energy(1_200_000_000), "1.20M");
         assert_eq!(percent(255), "25.5%");
         assert_eq!(hours(5_400_000_000), "1.50");
+        assert_eq!(hours(105_300_000), "0.03");
         assert_eq!(bytes(1_610_612_736), "1.50 GB");
     }
 }

@@ -88,7 +88,8 @@ impl Sheet {
     fn line(&self, text: impl Fn(&Field) -> String) -> String {
         let mut line = String::new();
         for (at, (field, width, left)) in self.columns.iter().enumerate() {
-            let text = text(field);
+            // Names and comments are users': no line of theirs may pass for another, nor steer a terminal.
+            let text = text(field).replace(char::is_control, "?");
             match &self.style {
                 Style::Columns => {
                     put(&mut line, &text, *width, *left);

@@ -4,7 +4,7 @@ use super::super::super::{Context, Row, numbers};
 use super::{job, task_count};
 use spur_core::id::NodeName;
 use spur_core::slurm::timespec;
-use spur_core::usage::summary::Processes;
+use spur_core::usage::summary::{JobTotals, Processes};
 
 /// CPU time that something tells; of what never ran it is known to be none.
 fn cpu(row: &Row, of: impl Fn(&Processes) -> Option<u64>) -> String {
@@ -190,6 +190,7 @@ pub(in super::super) fn energy_raw(_: &Context, row: &Row) -> String {
 fn gpu_memory(row: &Row) -> Option<u64> {
     let sum = |all: Vec<u64>| (!all.is_empty()).then(|| all.iter().sum());
     if row.now.is_empty() {
+        of_job(row)?;
         let gpus = row.run.nodes.iter().flat_map(|node| &node.gpus);
         return sum(gpus.filter_map(|gpu| gpu.memory_peak).collect());
     }
@@ -200,6 +201,7 @@ fn gpu_memory(row: &Row) -> Option<u64> {
 fn gpu_percent(row: &Row) -> Option<u64> {
     let sum = |all: Vec<u64>| (!all.is_empty()).then(|| all.iter().sum::<u64>() / 10);
     if row.now.is_empty() {
+        of_job(row)?;
         let gpus = row.run.nodes.iter().flat_map(|node| &node.gpus);
         return sum(gpus
             .filter_map(spur_core::usage::summary::GpuUsage::busy_permille)
@@ -216,16 +218,21 @@ fn share(permille: Option<u64>) -> String {
     permille.map(numbers::percent).unwrap_or_default()
 }
 
+/// The job on the whole: what of its GPUs one step used is not known, and the total on every line would add up to too much.
+fn of_job(row: &Row) -> Option<&JobTotals> {
+    (row.step.is_none() || !row.now.is_empty()).then_some(&*row.totals)
+}
+
 pub(in super::super) fn gpu_util(_: &Context, row: &Row) -> String {
-    share(row.totals.gpu_permille())
+    share(of_job(row).and_then(JobTotals::gpu_permille))
 }
 
 pub(in super::super) fn gpu_p50(_: &Context, row: &Row) -> String {
-    share(row.totals.utilization.quantile(50))
+    share(of_job(row).and_then(|job| job.utilization.quantile(50)))
 }
 
 pub(in super::super) fn gpu_p95(_: &Context, row: &Row) -> String {
-    share(row.totals.utilization.quantile(95))
+    share(of_job(row).and_then(|job| job.utilization.quantile(95)))
 }
 
 pub(in super::super) fn gpu_mem(context: &Context, row: &Row) -> String {
@@ -233,17 +240,19 @@ pub(in super::super) fn gpu_mem(context: &Context, row: &Row) -> String {
 }
 
 pub(in super::super) fn gpu_hours(_: &Context, row: &Row) -> String {
-    match row.totals.gpus {
-        0 => String::new(),
-        _ => numbers::hours(row.totals.gpu_held_us),
-    }
+    let held = of_job(row).filter(|job| job.gpus > 0);
+    held.map(|job| numbers::hours(job.gpu_held_us))
+        .unwrap_or_default()
+}
+
+pub(in super::super) fn gpu_time_raw(_: &Context, row: &Row) -> String {
+    let held = of_job(row).filter(|job| job.gpus > 0);
+    held.map(|job| (job.gpu_held_us / 1_000_000).to_string())
+        .unwrap_or_default()
 }
 
 /// GPUs that did nothing at all.
 pub(in super::super) fn gpu_idle(_: &Context, row: &Row) -> String {
-    let idle = row
-        .totals
-        .gpus_used
-        .map(|used| row.totals.gpus.saturating_sub(used));
+    let idle = of_job(row).and_then(|job| Some(job.gpus.saturating_sub(job.gpus_used?)));
     idle.map(|idle| idle.to_string()).unwrap_or_default()
 }
