@@ -71,7 +71,16 @@ impl Step {
         if let Some(bytes) = group.memory {
             self.memory = Some((bytes, false));
         }
-        self.group = group;
+        let last = self.group;
+        // What is read seldom stays until it is read again.
+        self.group = Group {
+            peak: group.peak.or(last.peak),
+            limit: group.limit.or(last.limit),
+            pressure_cpu: group.pressure_cpu.or(last.pressure_cpu),
+            pressure_memory: group.pressure_memory.or(last.pressure_memory),
+            pressure_io: group.pressure_io.or(last.pressure_io),
+            ..group
+        };
     }
 
     /// A look at `now` (milliseconds since boot) is complete. Gives the time since the one before, 0 after a gap longer than `gap`.

@@ -32,9 +32,11 @@ pub struct Depth {
     pub cpu: bool,
     /// Block I/O, likewise.
     pub io: bool,
+    /// Kills for want of memory, likewise.
+    pub kills: bool,
     /// Pressure.
     pub pressure: bool,
-    /// `memory.stat`, which makes the kernel add up its counters of all CPUs.
+    /// What changes seldom, and `memory.stat`, which makes the kernel add up its counters of all CPUs.
     pub stat: bool,
 }
 
@@ -108,10 +110,14 @@ impl Files {
         }
         let current = self.current.number(buffer);
         group.memory = current.map(|bytes| bytes.saturating_sub(self.inactive));
-        group.peak = self.peak.number(buffer);
-        group.limit = self.limit.number(buffer);
+        if depth.stat {
+            group.peak = self.peak.number(buffer);
+            group.limit = self.limit.number(buffer);
+        }
         group.pids = self.pids.number(buffer);
-        if let Some(text) = self.events.read(buffer) {
+        if (depth.kills || depth.stat)
+            && let Some(text) = self.events.read(buffer)
+        {
             group.counts.oom_kills = field(text, "oom_kill");
         }
         if depth.pressure {

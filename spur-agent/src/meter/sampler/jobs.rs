@@ -26,6 +26,7 @@ const GAP_TOLD: u64 = 2_000;
 const ALL: Depth = Depth {
     cpu: true,
     io: true,
+    kills: true,
     pressure: true,
     stat: true,
 };

@@ -12,6 +12,9 @@ use spur_core::usage::words::UsageEventKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Pressure is read once in so many seconds: it is a counter, which loses nothing.
+const PRESSURE_EVERY: u64 = 5;
+
 /// `memory.stat` is read once in so many seconds.
 const STAT_EVERY: u64 = 10;
 
@@ -70,7 +73,8 @@ impl Sampler {
                 let depth = Depth {
                     cpu: !counted,
                     io: step.kernel.read_bytes.is_none(),
-                    pressure,
+                    kills: step.kernel.oom_kills.is_none(),
+                    pressure: pressure && (!group.seen || turn.is_multiple_of(PRESSURE_EVERY)),
                     stat: !group.seen || turn.is_multiple_of(STAT_EVERY),
                 };
                 group.seen = true;

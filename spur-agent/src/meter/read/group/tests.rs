@@ -4,6 +4,7 @@ use proptest::prelude::*;
 const ALL: Depth = Depth {
     cpu: true,
     io: true,
+    kills: true,
     pressure: true,
     stat: true,
 };
@@ -78,6 +79,7 @@ fn a_group_with_all_controllers_tells_all() {
     let less = Depth {
         cpu: false,
         io: false,
+        kills: false,
         pressure: false,
         stat: false,
     };
