@@ -83,6 +83,13 @@ impl Step {
         };
     }
 
+    /// Pressure is not read any more.
+    pub fn forget_pressure(&mut self) {
+        self.group.pressure_cpu = None;
+        self.group.pressure_memory = None;
+        self.group.pressure_io = None;
+    }
+
     /// A look at `now` (milliseconds since boot) is complete. Gives the time since the one before, 0 after a gap longer than `gap`.
     pub fn looked(&mut self, now: u64, gap: u64) -> u64 {
         let millis = now.saturating_sub(self.looked);

@@ -78,6 +78,9 @@ impl Sampler {
                     stat: !group.seen || turn.is_multiple_of(STAT_EVERY),
                 };
                 group.seen = true;
+                if !pressure {
+                    step.forget_pressure();
+                }
                 step.take_group(group.files.read(depth, &mut self.buffer));
                 if !group.files.has_memory() && now >= group.resident_at {
                     estimate(step, group, &self.setup.proc, now);
