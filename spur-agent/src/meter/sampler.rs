@@ -37,7 +37,10 @@ pub const SECOND: u64 = 1_000;
 pub const GAP: u64 = 15_000;
 
 /// How often what a restarted meter needs is written, ms.
-const SAVE_EVERY: u64 = 10_000;
+const SAVE_EVERY: u64 = 5_000;
+
+/// How soon after a step's beginning or end, and after the write before, ms: a meter that is killed shall know of it.
+const SAVE_SOON: u64 = 250;
 
 /// Records that may wait for the stream's thread.
 const BACKLOG_MAX: usize = 10_000;
@@ -133,6 +136,7 @@ struct Times {
     next: u64,
     second: u64,
     save: u64,
+    saved: u64,
     seconds: u64,
 }
 
@@ -198,6 +202,7 @@ impl Sampler {
             next: now + SECOND,
             second: now + SECOND,
             save: now + SAVE_EVERY,
+            saved: 0,
             seconds: 0,
         };
         loop {
@@ -205,7 +210,11 @@ impl Sampler {
             if now >= self.times.next {
                 self.tick(now);
             }
-            let pause = Duration::from_millis(self.times.next.saturating_sub(uptime()));
+            if now >= self.times.save {
+                self.save(now);
+            }
+            let next = self.times.next.min(self.times.save);
+            let pause = Duration::from_millis(next.saturating_sub(uptime()));
             match self.ends.inputs.recv_timeout(pause) {
                 Ok(Input::Stop(done)) => {
                     return self.stop(Some(done));
@@ -286,10 +295,13 @@ impl Sampler {
         if self.times.seconds.is_multiple_of(10) {
             self.kernel.attach_late();
         }
-        if now >= self.times.save {
-            self.save(now);
-        }
         self.flush();
+    }
+
+    /// What a restarted meter must know changed.
+    fn save_soon(&mut self, now: u64) {
+        let soon = now.max(self.times.saved + SAVE_SOON);
+        self.times.save = self.times.save.min(soon);
     }
 
     fn stop(&mut self, done: Option<SyncSender<()>>) {

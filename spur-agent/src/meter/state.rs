@@ -5,7 +5,9 @@ use super::account::job::Job;
 use serde::{Deserialize, Serialize};
 use spur_core::id::{Generation, JobId};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// Jobs whose record was made, that are remembered so that none is made twice.
@@ -44,7 +46,12 @@ impl Saved {
 /// Puts a new file in place of the old one, whole or not at all.
 pub fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = file.with_extension("new");
-    std::fs::write(&draft, bytes)?;
+    // Users' numbers are nobody else's business.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut out = options.open(&draft)?;
+    out.set_permissions(Permissions::from_mode(0o600))?;
+    out.write_all(bytes)?;
     std::fs::rename(&draft, file)
 }
 
@@ -69,6 +76,8 @@ mod tests {
             .insert(2, super::super::account::gpu::JobGpu::new("u", "m", 1, 5));
         saved.jobs.insert(JobId(7), job);
         write(&file, &saved.encode()).unwrap();
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
         assert_eq!(Saved::read(&file, "a"), saved);
         assert_eq!(Saved::read(&file, "b").jobs.len(), 0);
         std::fs::write(&file, "nonsense").unwrap();

@@ -47,6 +47,7 @@ impl Sampler {
             None => self.fresh(begins, now),
         };
         self.jobs.insert(job, present);
+        self.save_soon(now);
     }
 
     fn fresh(&self, begins: &JobBegins, now: u64) -> Present {
@@ -146,6 +147,7 @@ impl Sampler {
             seen: false,
         };
         present.groups.insert(begins.step, group);
+        self.save_soon(now);
     }
 
     pub(super) fn step_ended(&mut self, job: JobId, step: StepKind, now: u64) {
@@ -221,7 +223,7 @@ impl Sampler {
         step.looked(ended, GAP);
         let record = step.record(job, kind, present.job.generation, &self.setup.node);
         present.job.step_over(kind);
-        self.times.save = self.times.save.min(now);
+        self.save_soon(now);
         self.record(UsageRecord::Step(record));
     }
 

@@ -197,7 +197,7 @@ impl Sampler {
 
     /// Hands on what a restarted meter needs.
     pub(super) fn save(&mut self, now: u64) {
-        self.times.save = now + SAVE_EVERY;
+        (self.times.save, self.times.saved) = (now + SAVE_EVERY, now);
         let unnamed = self
             .saved
             .jobs

@@ -44,12 +44,28 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens `path`, or begins it as spool `fresh_id`.
+    /// Opens `path`, or begins it as spool `fresh_id`. A file that is something else is set aside, and a full disk waited for: a
+    /// node that meters what it can is better than one that does not.
     ///
     /// # Errors
-    /// It cannot be read, written, or is something else.
+    /// It cannot be read or made.
     pub fn open(path: &Path, fresh_id: &str) -> Result<Self, JournalError> {
-        let (file, entries) = File::open::<Entry>(path)?;
+        let (file, entries) = match File::open::<Entry>(path) {
+            Err(JournalError::Foreign { .. }) => {
+                let aside = path.with_extension("bad");
+                tracing::error!(
+                    file = %path.display(), aside = %aside.display(),
+                    "this is no spool of records of this version: it is set aside, and what was in it is lost to the controller"
+                );
+                std::fs::rename(path, &aside).map_err(|source| JournalError::Io {
+                    what: "set aside",
+                    file: path.to_owned(),
+                    source,
+                })?;
+                File::open::<Entry>(path)?
+            }
+            opened => opened?,
+        };
         let mut records = Self {
             file,
             id: String::new(),
@@ -65,7 +81,8 @@ impl Records {
         if records.id.is_empty() {
             fresh_id.clone_into(&mut records.id);
         }
-        records.rewrite()?;
+        let rewritten = records.rewrite();
+        records.say(rewritten);
         Ok(records)
     }
 

@@ -195,7 +195,7 @@ fn what_was_not_measured_is_said_and_no_zero() {
         effort.contains("GPUs Utilized: not measured, of 8\n"),
         "{effort}"
     );
-    assert!(effort.contains("2 of 2 nodes told nothing"), "{effort}");
+    assert!(effort.contains("2 of 2 nodes reported nothing"), "{effort}");
     assert_eq!(
         sacct(&report, "TotalCPU,GpuUtil,GpuIdle,TRESUsageInTot"),
         "|||\n"

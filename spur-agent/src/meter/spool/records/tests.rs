@@ -133,3 +133,15 @@ fn a_disk_that_is_full_and_then_is_not_has_every_record_once() {
     let records = Records::open(&path, "two").unwrap();
     assert_eq!(numbers(&records), (1..=200).collect::<Vec<_>>());
 }
+
+#[test]
+fn what_is_no_spool_is_set_aside_and_metering_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("records");
+    std::fs::write(&path, "no spool, whatever it is").unwrap();
+    let mut records = Records::open(&path, "new").unwrap();
+    records.add([event(1)]);
+    assert_eq!((records.id(), numbers(&records)), ("new", vec![1]));
+    let aside = std::fs::read(path.with_extension("bad")).unwrap();
+    assert_eq!(aside, b"no spool, whatever it is");
+}
