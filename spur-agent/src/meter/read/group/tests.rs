@@ -75,7 +75,12 @@ fn a_group_with_all_controllers_tells_all() {
             pressure_io: Some((70, 50)),
         }
     );
-    std::fs::write(dir.path().join("memory.current"), "6000\n").unwrap();
+    assert_less(dir.path(), &mut files);
+}
+
+/// What is read every second, after a first look at all.
+fn assert_less(dir: &Path, files: &mut Files) {
+    std::fs::write(dir.join("memory.current"), "6000\n").unwrap();
     let less = Depth {
         cpu: false,
         io: false,
