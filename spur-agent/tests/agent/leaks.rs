@@ -54,6 +54,15 @@ fn measure(pid: u32) -> Measured {
     }
 }
 
+/// The same once no file is being put in place of another: its draft is open for a moment only.
+fn settled(node: &Node) -> Measured {
+    wait("no draft is being written", || {
+        let measured = measure(node.agent_pid());
+        let mut names = measured.descriptors.keys();
+        (!names.any(|name| name.ends_with(".new"))).then_some(measured)
+    })
+}
+
 /// BPF objects of the whole machine that belong to this fence: links of its program.
 fn links(node: &Node) -> usize {
     let fence = spur_ebpf::Fence::open_or_load(&node.pins()).unwrap();
@@ -129,7 +138,7 @@ fn jobs_that_come_and_go_leave_nothing() {
     let node = Node::start("");
     run_all(&node, 1..warm_up + 1);
     node.controller.forget();
-    let (before, links_before) = (measure(node.agent_pid()), links(&node));
+    let (before, links_before) = (settled(&node), links(&node));
     let begun = Instant::now();
     // In parts, so that this test's own memory stays small too.
     let mut next = warm_up + 1;
@@ -139,7 +148,7 @@ fn jobs_that_come_and_go_leave_nothing() {
         node.controller.forget();
         next = end;
     }
-    let after = measure(node.agent_pid());
+    let after = settled(&node);
     eprintln!(
         "{} jobs in {:?} ({:?} each): {before:?} -> {after:?}",
         jobs - warm_up,
