@@ -20,8 +20,10 @@ impl Groups {
         let root = mount.join(format!("spur-meter-{}", std::process::id()));
         fs::create_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
         for name in ["cpu", "io", "memory"] {
-            // Which there are is for the caller to find out.
-            fs::write(root.join("cgroup.subtree_control"), format!("+{name}")).ok();
+            // Which there are is for the caller to find out. At the top as well: a systemd that ran before may have taken them away.
+            for dir in [&mount, &root] {
+                fs::write(dir.join("cgroup.subtree_control"), format!("+{name}")).ok();
+            }
         }
         Self { root }
     }
