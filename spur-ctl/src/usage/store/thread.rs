@@ -13,8 +13,9 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Shortest time between two commits.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Shortest time between two transactions: submissions must not wait for a disk that is busy with their record. Queries need not
+/// wait for it either, for what the cluster knows is laid over what the record has.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Time until a disk that failed is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 /// How often series are looked at for what is due, and the file for being there.
