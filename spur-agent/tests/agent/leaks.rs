@@ -54,12 +54,15 @@ fn measure(pid: u32) -> Measured {
     }
 }
 
-/// The same once no file is being put in place of another: its draft is open for a moment only.
+/// The same once no file is being put in place of another: its draft, the file that it replaces and their folder are open for
+/// a moment only.
 fn settled(node: &Node) -> Measured {
-    wait("no draft is being written", || {
+    let passing = |name: &String| {
+        name.ends_with(".new") || name.ends_with(" (deleted)") || name.ends_with("/spool")
+    };
+    wait("no file is being replaced", || {
         let measured = measure(node.agent_pid());
-        let mut names = measured.descriptors.keys();
-        (!names.any(|name| name.ends_with(".new"))).then_some(measured)
+        (!measured.descriptors.keys().any(passing)).then_some(measured)
     })
 }
 
