@@ -114,6 +114,8 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
             .unwrap_or_else(|| memory::total_mib(tree)),
         gpus,
         simulated: declare.cpus.is_some() || declare.memory_mib.is_some() || declare.gpus.is_some(),
+        cpus_by_numa: cpu::by_numa(&cpus.numa),
+        features: Vec::new(),
     };
     let (mut host_cpus, mut cpu_numa) = (cpus.host, cpus.numa);
     if let Some(count) = declare.cpus {
@@ -123,6 +125,7 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
             inventory.cores_per_socket,
             inventory.threads_per_core,
         ) = (count, 1, count, 1);
+        inventory.cpus_by_numa.clear();
         host_cpus.clear();
         cpu_numa.clear();
     }

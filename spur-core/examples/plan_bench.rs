@@ -5,7 +5,7 @@ use spur_core::cluster::Cluster;
 use spur_core::event::{Event, NodeHello};
 use spur_core::id::{Gid, NodeName, Uid};
 use spur_core::job::admit::admit;
-use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
 use spur_core::node::FenceState;
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::plan::{Budget, plan};
@@ -110,12 +110,21 @@ fn cluster() -> Cluster {
         default_mem_per_cpu: 1024,
         state: PartitionState::Up,
         priority_tier: 1,
+        min_nodes: 0,
+        max_nodes: 0,
+        max_cpus_per_node: 0,
+        max_mem_per_node: 0,
+        max_mem_per_cpu: 0,
+        def_mem_per_gpu: 0,
+        def_cpu_per_gpu: 0,
     };
     let configured = Event::Configured {
         cluster: "bench".to_owned(),
         partitions: vec![partition],
         min_job_age: 300,
         node_timeout: 300,
+        node_config: Default::default(),
+        topology: Default::default(),
     };
     cluster.apply(NOW, &configured);
     for n in 1..=NODES {
@@ -135,6 +144,8 @@ fn hello(n: u32) -> NodeHello {
             memory_mib: 1_000_000,
             gpus: (0..8).map(gpu).collect(),
             simulated: true,
+            cpus_by_numa: Vec::new(),
+            features: Vec::new(),
         },
         boot_id: "1".to_owned(),
         boot_time: NOW,
@@ -162,6 +173,8 @@ fn gpu(index: u32) -> Gpu {
         memory_mib: 144_384,
         files: Vec::new(),
         links: Vec::new(),
+        rail: None,
+        parent: None,
     }
 }
 
@@ -215,5 +228,16 @@ fn gpus(count: u32) -> JobSpec {
         command: String::new(),
         submit_host: String::new(),
         submit_sid: 0,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }

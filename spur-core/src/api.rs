@@ -438,6 +438,12 @@ pub struct NodeView {
     pub completing: bool,
     /// Held back for a waiting job (`PLANNED`).
     pub planned: bool,
+    /// Its features, configured and its own.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Its weight; 0 from controllers that do not say.
+    #[serde(default)]
+    pub weight: u32,
 }
 
 /// Counters.

@@ -4,6 +4,7 @@
 //! in the present state changes nothing: it is ignored, with a reason.
 
 mod cancel;
+mod configured;
 mod due;
 mod end;
 mod index;
@@ -28,9 +29,10 @@ use crate::effect::Effects;
 use crate::event::Event;
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
-use crate::node::Node;
+use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::time::Millis;
+use crate::topology::Topology;
 use index::Index;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -57,6 +59,10 @@ pub struct Cluster {
     pub min_job_age: u64,
     /// Seconds of silence after which a node is lost.
     pub node_timeout: u64,
+    /// What is configured of nodes, by name, whether they have registered or not.
+    pub node_config: BTreeMap<NodeName, NodeConfig>,
+    /// Which nodes are near one another.
+    pub topology: Topology,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -93,7 +99,19 @@ impl Cluster {
                 partitions,
                 min_job_age,
                 node_timeout,
-            } => self.on_configured(cluster, partitions, (*min_job_age, *node_timeout), fx),
+                node_config,
+                topology,
+            } => {
+                let new = update::Configuration {
+                    cluster,
+                    partitions,
+                    min_job_age: *min_job_age,
+                    node_timeout: *node_timeout,
+                    node_config,
+                    topology,
+                };
+                self.on_configured(&new, fx)
+            }
             Event::PartitionUpdated { name, state } => self.on_partition_updated(name, *state, fx),
             Event::NodeConnected(hello) => self.on_node_connected(at, hello, fx),
             Event::NodeDisconnected { node } => self.on_node_disconnected(at, *node, fx),

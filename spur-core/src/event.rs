@@ -5,12 +5,14 @@ use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
-use crate::node::{AdminState, FenceState};
+use crate::node::{AdminState, FenceState, NodeConfig};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, NodeShare};
 use crate::time::{Millis, TimeLimit};
+use crate::topology::Topology;
 use crate::usage::idle::Idle;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What an agent says of its node when it connects.
@@ -61,6 +63,12 @@ pub enum Event {
         min_job_age: u64,
         /// Seconds without a sign of life after which a node is down (`SlurmdTimeout`, 300).
         node_timeout: u64,
+        /// What is configured of nodes, by name.
+        #[serde(default)]
+        node_config: BTreeMap<NodeName, NodeConfig>,
+        /// Which nodes are near one another.
+        #[serde(default)]
+        topology: Topology,
     },
     /// An agent connected.
     NodeConnected(NodeHello),

@@ -6,7 +6,7 @@ use crate::event::{Event, NodeHello};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::Job;
 use crate::job::admit::admit;
-use crate::job::spec::{JobKind, JobSpec, Owner};
+use crate::job::spec::{GresFlags, JobKind, JobSpec, Owner};
 use crate::job::state::ExitStatus;
 use crate::node::FenceState;
 use crate::partition::{Partition, PartitionState};
@@ -26,6 +26,8 @@ pub(crate) fn gpu(index: u32) -> Gpu {
         memory_mib: 1000,
         files: Vec::new(),
         links: Vec::new(),
+        rail: None,
+        parent: None,
     }
 }
 
@@ -38,6 +40,8 @@ pub(crate) fn inventory(cpus: u32, memory_mib: u64, gpus: u32) -> Inventory {
         memory_mib,
         gpus: (0..gpus).map(gpu).collect(),
         simulated: true,
+        cpus_by_numa: Vec::new(),
+        features: Vec::new(),
     }
 }
 
@@ -70,6 +74,13 @@ pub(crate) fn partition(name: &str) -> Partition {
         default_mem_per_cpu: 1024,
         state: PartitionState::Up,
         priority_tier: 1,
+        min_nodes: 0,
+        max_nodes: 0,
+        max_cpus_per_node: 0,
+        max_mem_per_node: 0,
+        max_mem_per_cpu: 0,
+        def_mem_per_gpu: 0,
+        def_cpu_per_gpu: 0,
     }
 }
 
@@ -121,6 +132,17 @@ pub(crate) fn spec(kind: JobKind) -> JobSpec {
         command: String::new(),
         submit_host: "login".to_owned(),
         submit_sid: 1,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }
 
@@ -170,6 +192,8 @@ impl World {
             partitions: vec![partition("gpu")],
             min_job_age: 300,
             node_timeout: 60,
+            node_config: Default::default(),
+            topology: Default::default(),
         });
         for n in 1..=nodes {
             let hello = hello(&format!("n{n}"), inventory.clone());

@@ -21,5 +21,6 @@ pub mod plan;
 pub mod resources;
 pub mod slurm;
 pub mod time;
+pub mod topology;
 pub mod usage;
 pub mod view;

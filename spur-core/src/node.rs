@@ -38,6 +38,25 @@ pub struct GpuRecent {
     pub at: Millis,
 }
 
+/// What the controller's configuration says of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeConfig {
+    /// Features, in configured order, each once.
+    pub features: Vec<String>,
+    /// Nodes of lower weight are used first; at least 1.
+    pub weight: u32,
+}
+
+impl Default for NodeConfig {
+    /// As Slurm: weight 1, no features.
+    fn default() -> Self {
+        Self {
+            features: Vec::new(),
+            weight: 1,
+        }
+    }
+}
+
 /// A node: its inventory, condition and use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {

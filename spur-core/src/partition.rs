@@ -36,4 +36,25 @@ pub struct Partition {
     pub state: PartitionState,
     /// Jobs of a higher tier are considered first.
     pub priority_tier: u32,
+    /// Fewest nodes of a job; 0 is no limit, as in all that follow.
+    #[serde(default)]
+    pub min_nodes: u32,
+    /// Most nodes of a job.
+    #[serde(default)]
+    pub max_nodes: u32,
+    /// Most CPUs of the partition's jobs on one node, all together.
+    #[serde(default)]
+    pub max_cpus_per_node: u32,
+    /// Most memory of a job on one node, MiB.
+    #[serde(default)]
+    pub max_mem_per_node: u64,
+    /// Most memory of a job for each CPU, MiB.
+    #[serde(default)]
+    pub max_mem_per_cpu: u64,
+    /// Default memory for each GPU, MiB.
+    #[serde(default)]
+    pub def_mem_per_gpu: u64,
+    /// Default CPUs for each GPU.
+    #[serde(default)]
+    pub def_cpu_per_gpu: u32,
 }

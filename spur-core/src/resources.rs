@@ -197,6 +197,21 @@ pub struct Gpu {
     pub files: Vec<DeviceFile>,
     /// Direct links to other GPUs of the node: (index, kind).
     pub links: Vec<(u32, GpuLink)>,
+    /// The network rail next to it: GPUs of the same number on different nodes reach each other over one switch less.
+    #[serde(default)]
+    pub rail: Option<u32>,
+    /// The physical GPU that this is a part of; `None` for a whole one.
+    #[serde(default)]
+    pub parent: Option<PartOf>,
+}
+
+/// What a partition of a GPU (MIG instance, AMD compute partition) is a part of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PartOf {
+    /// The physical GPU's unique id, or its PCI address where it has none: the same for all parts of one GPU.
+    pub uuid: String,
+    /// What kind of part: `1g.18gb`, `cpx`.
+    pub profile: String,
 }
 
 /// Everything that a node offers.
@@ -216,6 +231,12 @@ pub struct Inventory {
     pub gpus: Vec<Gpu>,
     /// True when CPUs, memory or GPUs were declared rather than found on the machine.
     pub simulated: bool,
+    /// CPU ids of each NUMA node, by its number; empty if not known: then CPUs are shared out evenly to sockets, in order.
+    #[serde(default)]
+    pub cpus_by_numa: Vec<IdSet>,
+    /// Features that the node itself tells of, in order; the controller's configuration adds others.
+    #[serde(default)]
+    pub features: Vec<String>,
 }
 
 /// What a job holds on one node.

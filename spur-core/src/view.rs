@@ -127,6 +127,8 @@ pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
         partitions: partitions.map(|partition| partition.name.clone()).collect(),
         completing: node.jobs.iter().any(owes),
         planned: false,
+        features: cluster.features(node).map(str::to_owned).collect(),
+        weight: cluster.weight(node),
     }
 }
 

@@ -183,6 +183,8 @@ impl Config {
             partitions: self.partitions.clone(),
             min_job_age: self.min_job_age,
             node_timeout: self.node_timeout,
+            node_config: Default::default(),
+            topology: Default::default(),
         }
     }
 
@@ -343,6 +345,13 @@ impl RawPartition {
             default_mem_per_cpu,
             state: PartitionState::Up,
             priority_tier,
+            min_nodes: 0,
+            max_nodes: 0,
+            max_cpus_per_node: 0,
+            max_mem_per_node: 0,
+            max_mem_per_cpu: 0,
+            def_mem_per_gpu: 0,
+            def_cpu_per_gpu: 0,
         })
     }
 }

@@ -381,9 +381,18 @@ fn configuration() -> Event {
             default_mem_per_cpu: 512,
             state: PartitionState::Up,
             priority_tier: 1,
+            min_nodes: 0,
+            max_nodes: 0,
+            max_cpus_per_node: 0,
+            max_mem_per_node: 0,
+            max_mem_per_cpu: 0,
+            def_mem_per_gpu: 0,
+            def_cpu_per_gpu: 0,
         }],
         min_job_age: 600,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     }
 }
 

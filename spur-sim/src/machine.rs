@@ -357,6 +357,8 @@ fn inventory(params: &Params) -> Inventory {
         memory_mib: 1_000,
         files: Vec::new(),
         links: Vec::new(),
+        rail: None,
+        parent: None,
     };
     Inventory {
         cpus: params.cpus,
@@ -366,5 +368,7 @@ fn inventory(params: &Params) -> Inventory {
         memory_mib: u64::from(params.cpus) * 1_024,
         gpus: (0..params.gpus).map(gpu).collect(),
         simulated: true,
+        cpus_by_numa: Vec::new(),
+        features: Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::params::Params;
 use crate::rng::Rng;
 use spur_core::id::{Gid, Uid};
-use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::time::TimeLimit;
 
@@ -94,5 +94,16 @@ fn plain(kind: JobKind) -> JobSpec {
         command: String::new(),
         submit_host: "sim".to_owned(),
         submit_sid: 0,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }

@@ -13,6 +13,7 @@ use spur_core::job::step::StepShare;
 use spur_core::node::FenceState;
 use spur_core::resources::{
     DeviceFile, Gpu, GpuCount, GpuLink, GpuVendor, IdSet, Inventory, MemoryRequest, NodeShare,
+    PartOf,
 };
 use spur_core::time::{Millis, TimeLimit};
 use std::sync::Arc;
@@ -262,11 +263,14 @@ choice!(DenialLabel = DenialLabel { KfdProbe });
 
 record!(StepId = StepId { req job, req step });
 record!(DeviceFile = DeviceFile { req path, req major, req minor });
+record!(PartOf = PartOf { req uuid, req profile });
 record!(Gpu = Gpu {
-    req index, req vendor, req model, req uuid, req pci, opt numa, req memory_mib, rep files, rep links,
+    req index, req vendor, req model, req uuid, req pci, opt numa, req memory_mib, rep files, rep links, opt rail,
+    opt parent,
 });
 record!(Inventory = Inventory {
     req cpus, req sockets, req cores_per_socket, req threads_per_core, req memory_mib, rep gpus, req simulated,
+    rep cpus_by_numa, rep features,
 });
 record!(NodeShare = NodeShare { req node, req cpus, req memory_mib, req gpus, req tasks });
 record!(GpuCount = GpuCount { req model, req count });

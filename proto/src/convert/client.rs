@@ -8,7 +8,7 @@ use spur_core::api::{
     SeriesView, Stats, StepView, UsageReport,
 };
 use spur_core::id::JobId;
-use spur_core::job::spec::{JobKind, JobSpec};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
 use spur_core::node::{AdminState, GpuRecent, Node};
@@ -88,13 +88,22 @@ choice!(
 
 record!(Partition = Partition {
     req name, req default, opt nodes, req max_time, opt default_time, req default_mem_per_cpu, req state, req priority_tier,
+    def min_nodes, def max_nodes, def max_cpus_per_node, def max_mem_per_node, def max_mem_per_cpu, def def_mem_per_gpu,
+    def def_cpu_per_gpu,
 });
+record!(GresFlags = GresFlags {
+    req enforce_binding, req disable_binding, req one_task_per_sharing, req multiple_tasks_per_sharing,
+    req allow_task_sharing,
+});
+record!(Switches = Switches { req count, opt max_wait_secs });
 record!(JobSpec = JobSpec {
     req kind, req owner, req name, req account, req partition, req qos, req comment, req nodes_min, req nodes_max,
     req nodes_set, req tasks, req tasks_set, req tasks_per_node, req cpus_per_task, req cpus_per_task_set, req memory,
     opt gpus_per_node, opt gpus_total, opt gpus_per_task, rep nodelist, rep exclude, req constraint, req exclusive,
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
-    req export, req command, req submit_host, req submit_sid,
+    req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
+    def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
+    def contiguous,
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
@@ -115,7 +124,7 @@ record!(Node = Node {
     req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
     req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization,
 });
-record!(NodeView = NodeView { req node, rep partitions, req completing, req planned });
+record!(NodeView = NodeView { req node, rep partitions, req completing, req planned, rep features, def weight });
 record!(Stats = Stats {
     req started, req log_entries, req log_batches, req passes, req last_pass_us, req max_pass_us, req jobs_started,
     req pending, req running, req ignored, req rss_kib, def meters, def usage_batches, def usage_bytes, def usage_refused,

@@ -137,6 +137,8 @@ pub fn find(tree: &Tree, notes: &mut Vec<String>) -> Vec<FoundGpu> {
                     memory_mib: memory_mib(tree, gpu),
                     files: vec![file(gpu.render_minor)],
                     links,
+                    rail: None,
+                    parent: None,
                 },
                 identity: Identity::Amd {
                     unique_id: gpu.unique_id,

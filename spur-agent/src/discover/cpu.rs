@@ -1,6 +1,7 @@
 //! CPUs: which may be given to jobs, and how they sit in cores, sockets and NUMA nodes.
 
 use super::tree::{Tree, parse_list, parse_mask};
+use spur_core::resources::IdSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -53,6 +54,22 @@ pub fn find(tree: &Tree) -> Cpus {
         threads_per_core: (count(places.len()) / cores).max(1),
         host: places.into_iter().map(|place| place.2).collect(),
     }
+}
+
+/// Most NUMA nodes that are told apart: the kernel's `MAX_NUMNODES` on the greatest machines.
+const NUMA_MAX: u32 = 1024;
+
+/// Positions of the CPUs of each NUMA node, by the node's number.
+pub fn by_numa(numa: &[u32]) -> Vec<IdSet> {
+    let mut nodes: Vec<IdSet> = Vec::new();
+    for (cpu, node) in (0..).zip(numa).filter(|(_, node)| **node < NUMA_MAX) {
+        let at = *node as usize;
+        if nodes.len() <= at {
+            nodes.resize_with(at + 1, IdSet::new);
+        }
+        nodes[at].insert(cpu);
+    }
+    nodes
 }
 
 /// CPUs that are online: the kernel's list, or for kernels without one every `cpuN` that does not say otherwise.

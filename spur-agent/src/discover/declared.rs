@@ -22,6 +22,8 @@ pub fn gpus(groups: &[DeclaredGpus]) -> Vec<FoundGpu> {
                 memory_mib: group.memory_mib,
                 files: vec![file(group, number)],
                 links: Vec::new(),
+                rail: None,
+                parent: None,
             },
             identity: Identity::Declared {
                 major: group.major,

@@ -87,6 +87,8 @@ pub fn find(tree: &Tree, taken: &[FoundGpu], notes: &mut Vec<String>) -> Vec<Fou
                 memory_mib: vram_mib(tree, &node),
                 files: vec![file(node.minor)],
                 links: Vec::new(),
+                rail: None,
+                parent: None,
             },
             identity: Identity::Drm {
                 device: node.device,

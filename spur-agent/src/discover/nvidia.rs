@@ -115,6 +115,8 @@ pub fn find(tree: &Tree, extra: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<
                     memory_mib: extra.map_or(0, |extra| extra.memory_mib),
                     files: vec![file(information.minor)],
                     links,
+                    rail: None,
+                    parent: None,
                 },
                 identity: Identity::Nvidia {
                     uuid: information.uuid.clone(),

@@ -3,8 +3,9 @@
 use super::{Cluster, Index};
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
-use crate::node::Node;
+use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
+use crate::topology::Topology;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,10 @@ pub(super) struct Stored {
     generation: Generation,
     min_job_age: u64,
     node_timeout: u64,
+    #[serde(default)]
+    node_config: BTreeMap<NodeName, NodeConfig>,
+    #[serde(default)]
+    topology: Topology,
 }
 
 impl From<Stored> for Cluster {
@@ -34,6 +39,8 @@ impl From<Stored> for Cluster {
             generation: stored.generation,
             min_job_age: stored.min_job_age,
             node_timeout: stored.node_timeout,
+            node_config: stored.node_config,
+            topology: stored.topology,
             index: Index::default(),
         };
         cluster.reindex_all();

@@ -1,12 +1,15 @@
-//! Configuration and changes by people: partitions, holds, job attributes.
+//! Changes by people: the configuration, partitions, holds, job attributes.
 
 use super::{Cluster, Taken};
 use crate::effect::Effects;
-use crate::id::JobId;
+use crate::id::{JobId, NodeName};
 use crate::job::admit::starting_priority;
 use crate::job::state::{JobState, Reason};
+use crate::node::NodeConfig;
 use crate::partition::{Partition, PartitionState};
 use crate::time::{Millis, TimeLimit};
+use crate::topology::Topology;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a [`crate::event::Event::JobUpdated`] changes.
@@ -18,24 +21,30 @@ pub(super) struct Change<'a> {
     pub(super) priority: &'a Option<u32>,
 }
 
+/// A [`crate::event::Event::Configured`].
+pub(super) struct Configuration<'a> {
+    pub(super) cluster: &'a str,
+    pub(super) partitions: &'a [Partition],
+    pub(super) min_job_age: u64,
+    pub(super) node_timeout: u64,
+    pub(super) node_config: &'a BTreeMap<NodeName, NodeConfig>,
+    pub(super) topology: &'a Topology,
+}
+
 impl Cluster {
     /// New configuration. The state that an operator gave a partition outlives it.
-    pub(super) fn on_configured(
-        &mut self,
-        cluster: &str,
-        partitions: &[Partition],
-        (min_job_age, node_timeout): (u64, u64),
-        fx: &mut Effects,
-    ) -> Taken {
-        cluster.clone_into(&mut self.name);
-        let old = std::mem::replace(&mut self.partitions, partitions.to_vec());
+    pub(super) fn on_configured(&mut self, new: &Configuration<'_>, fx: &mut Effects) -> Taken {
+        new.cluster.clone_into(&mut self.name);
+        let old = std::mem::replace(&mut self.partitions, new.partitions.to_vec());
         for partition in &mut self.partitions {
             if let Some(before) = old.iter().find(|before| before.name == partition.name) {
                 partition.state = before.state;
             }
         }
-        self.min_job_age = min_job_age;
-        self.node_timeout = node_timeout;
+        self.min_job_age = new.min_job_age;
+        self.node_timeout = new.node_timeout;
+        self.node_config.clone_from(new.node_config);
+        self.topology.clone_from(new.topology);
         self.reindex_all();
         fx.touched_nodes.extend(self.nodes.keys());
         fx.replan = true;

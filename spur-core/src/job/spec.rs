@@ -115,6 +115,65 @@ pub struct JobSpec {
     pub submit_host: String,
     /// Session id of the submitting process, as Slurm's `AllocNode:Sid`.
     pub submit_sid: u32,
+    /// `--gpus-per-socket`: GPUs on every socket that the job uses.
+    #[serde(default)]
+    pub gpus_per_socket: Option<GpuCount>,
+    /// `--ntasks-per-gpu`, 0 if not given.
+    #[serde(default)]
+    pub tasks_per_gpu: u32,
+    /// `--cpus-per-gpu`, 0 if not given; admission fills in the partition's default.
+    #[serde(default)]
+    pub cpus_per_gpu: u32,
+    /// `--gres-flags`.
+    #[serde(default)]
+    pub gres_flags: GresFlags,
+    /// `--switches`.
+    #[serde(default)]
+    pub switches: Option<Switches>,
+    /// `--prefer`, as written; empty if none. Features to have if possible, in the grammar of `constraint`.
+    #[serde(default)]
+    pub prefer: String,
+    /// `--ntasks-per-socket`, 0 if not given.
+    #[serde(default)]
+    pub tasks_per_socket: u32,
+    /// `--sockets-per-node`, 0 if not given: least number of sockets of every node.
+    #[serde(default)]
+    pub sockets_per_node: u32,
+    /// `--mincpus`, 0 if not given: least number of CPUs of the job on every node.
+    #[serde(default)]
+    pub mincpus: u32,
+    /// `--segment`, 0 if not given: nodes of the job that must be in the same block.
+    #[serde(default)]
+    pub segment: u32,
+    /// `--contiguous`: nodes that follow one another.
+    #[serde(default)]
+    pub contiguous: bool,
+}
+
+/// `--gres-flags`: how GPUs go with CPUs and tasks. Slurm's defaults if nothing is set.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct GresFlags {
+    /// Only CPUs near the GPUs (`enforce-binding`).
+    pub enforce_binding: bool,
+    /// Any CPU, near or not (`disable-binding`).
+    pub disable_binding: bool,
+    /// Each task gets its shares from one GPU (`one-task-per-sharing`).
+    pub one_task_per_sharing: bool,
+    /// Tasks may have their shares from the same GPU (`multiple-tasks-per-sharing`).
+    pub multiple_tasks_per_sharing: bool,
+    /// Tasks of a step may see each other's GPUs (`allow-task-sharing`).
+    pub allow_task_sharing: bool,
+}
+
+/// `--switches=count[@max-time]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Switches {
+    /// Most leaf switches that the nodes may hang on; at least 1.
+    pub count: u32,
+    /// Seconds to wait for that before any number will do; `None` is as long as the controller allows.
+    pub max_wait_secs: Option<u64>,
 }
 
 /// What is stored beside a batch job's submission and travels to the agent that runs its script.

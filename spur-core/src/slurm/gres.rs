@@ -242,6 +242,8 @@ mod tests {
             memory_mib: 0,
             files: vec![],
             links: vec![],
+            rail: None,
+            parent: None,
         };
         let all = [
             gpu(0, "h200"),

@@ -9,7 +9,7 @@ use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::event::NodeHello;
 use spur_core::id::{Gid, NodeName, Uid};
-use spur_core::job::spec::{JobKind, JobSpec, Owner, Payload};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
 use spur_core::node::FenceState;
@@ -182,6 +182,8 @@ fn hello(name: &str) -> NodeHello {
             memory_mib: 1000,
             gpus: vec![],
             simulated: true,
+            cpus_by_numa: Vec::new(),
+            features: Vec::new(),
         },
         boot_id: "b".into(),
         boot_time: Millis(1),
@@ -246,6 +248,17 @@ fn spec(kind: JobKind, tasks: u32) -> JobSpec {
         command: String::new(),
         submit_host: String::new(),
         submit_sid: 0,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn hello(name: &str) -> NodeHello {
         memory_mib: 1000,
         files: vec![],
         links: vec![],
+        rail: None,
+        parent: None,
     };
     NodeHello {
         name: NodeName::new(name).unwrap(),
@@ -47,6 +49,8 @@ pub(crate) fn hello(name: &str) -> NodeHello {
             memory_mib: 100_000,
             gpus: (0..8).map(gpu).collect(),
             simulated: true,
+            cpus_by_numa: Vec::new(),
+            features: Vec::new(),
         },
         boot_id: "boot".into(),
         boot_time: Millis(1),

@@ -2,7 +2,7 @@
 
 use spur_core::api::{JobFilter, JobView, Refusal, Reply, Request};
 use spur_core::id::{Gid, JobId, Uid};
-use spur_core::job::spec::{JobKind, JobSpec, Owner, Payload};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
 use spur_core::resources::{GpuCount, MemoryRequest};
@@ -300,6 +300,17 @@ pub(crate) fn spec(kind: JobKind, gpus: u32) -> JobSpec {
         command: "/tmp/script".into(),
         submit_host: "here".into(),
         submit_sid: 1,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }
 

@@ -84,6 +84,8 @@ impl Lab {
             memory_mib: 16,
             files: Vec::new(),
             links: Vec::new(),
+            rail: None,
+            parent: None,
         };
         let setup = Setup {
             node: NodeName::new("n1").unwrap(),

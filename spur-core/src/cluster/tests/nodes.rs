@@ -303,6 +303,8 @@ fn a_node_keeps_its_number_and_an_operators_partition_state_outlives_a_reconfigu
         partitions,
         min_job_age: 1,
         node_timeout: 1,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     assert_eq!(world.cluster.partitions[0].state, state);
     assert_eq!(

@@ -181,6 +181,8 @@ impl Writer {
             partitions,
             min_job_age: 300,
             node_timeout: 60,
+            node_config: Default::default(),
+            topology: Default::default(),
         });
         for name in ["n1", "n2", "n3"] {
             self.does(Event::NodeConnected(hello(name, inventory(8, 16_384, 8))));

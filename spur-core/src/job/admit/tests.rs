@@ -47,6 +47,8 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
         partitions,
         min_job_age: 300,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     let spec = admitted(&world, batch());
     assert_eq!(spec.time_limit, Some(TimeLimit::Secs(86_400)));
@@ -366,6 +368,8 @@ fn a_partition_whose_nodes_have_not_all_registered_is_trusted() {
         partitions,
         min_job_age: 300,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     admitted(&world, gang(1, 9));
     admitted(

@@ -72,6 +72,8 @@ fn tier_then_priority_then_niceness_then_age() {
         partitions,
         min_job_age: 300,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     let old = world.submit(gang(1, 1));
     let nice = world.submit(JobSpec {
@@ -105,6 +107,8 @@ fn every_reason_to_wait() {
         partitions,
         min_job_age: 300,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     let within = |partition: &str| JobSpec {
         partition: partition.to_owned(),
@@ -149,6 +153,8 @@ fn every_reason_to_wait() {
         partitions,
         min_job_age: 300,
         node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
     });
     assert!(world.plan().placements.is_empty());
     for (job, expected, text) in [

@@ -185,6 +185,8 @@ mod tests {
             partitions: vec![],
             completing: false,
             planned: false,
+            features: Vec::new(),
+            weight: 1,
         };
         edit(&mut view);
         view

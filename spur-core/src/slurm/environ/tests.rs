@@ -94,6 +94,8 @@ fn gpu(index: u32, vendor: GpuVendor, uuid: &str) -> Gpu {
         memory_mib: 0,
         files: vec![],
         links: vec![],
+        rail: None,
+        parent: None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::flags::getopt::Options;
 use super::input::{LIMITS, Surroundings};
 use super::{hosts, invalid, numbers};
 use spur_core::id::{Gid, Uid};
-use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
 use spur_core::slurm::timespec::{self, begin};
 
 /// What `--nice` means without a number.
@@ -79,6 +79,17 @@ pub fn spec(
         command: command.to_owned(),
         submit_host: here.host.clone(),
         submit_sid: here.session,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     };
     Ok((tidied(spec), warning))
 }

@@ -6,7 +6,7 @@ use spur_core::agent::order::AllocatedNode;
 use spur_core::api::{JobView, NodeView};
 use spur_core::denial::DenialCount;
 use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, Uid};
-use spur_core::job::spec::{JobKind, JobSpec, Owner};
+use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
 use spur_core::job::state::{ExitStatus, JobState, Reason};
 use spur_core::node::{AdminState, FenceState, Node};
 use spur_core::partition::{Partition, PartitionState};
@@ -87,6 +87,17 @@ pub(crate) fn spec(name: &str) -> JobSpec {
         command: "/home/slurmtest/jobs/sleep.sh".to_owned(),
         submit_host: "localhost".to_owned(),
         submit_sid: 18_559,
+        gpus_per_socket: None,
+        tasks_per_gpu: 0,
+        cpus_per_gpu: 0,
+        gres_flags: GresFlags::default(),
+        switches: None,
+        prefer: String::new(),
+        tasks_per_socket: 0,
+        sockets_per_node: 0,
+        mincpus: 0,
+        segment: 0,
+        contiguous: false,
     }
 }
 
@@ -233,6 +244,8 @@ fn gpu(index: u32) -> Gpu {
         memory_mib: 144_384,
         files: Vec::new(),
         links: Vec::new(),
+        rail: None,
+        parent: None,
     }
 }
 
@@ -246,6 +259,8 @@ pub(crate) fn node(number: u32) -> NodeView {
         memory_mib: 1_000_000,
         gpus: (0..8).map(gpu).collect(),
         simulated: false,
+        cpus_by_numa: Vec::new(),
+        features: Vec::new(),
     };
     let node = Node {
         id: NodeId(number),
@@ -284,6 +299,8 @@ pub(crate) fn node(number: u32) -> NodeView {
         partitions: vec!["gpu".to_owned()],
         completing: false,
         planned: false,
+        features: Vec::new(),
+        weight: 1,
     }
 }
 
@@ -320,5 +337,12 @@ pub(crate) fn partition() -> Partition {
         default_mem_per_cpu: 0,
         state: PartitionState::Up,
         priority_tier: 1,
+        min_nodes: 0,
+        max_nodes: 0,
+        max_cpus_per_node: 0,
+        max_mem_per_node: 0,
+        max_mem_per_cpu: 0,
+        def_mem_per_gpu: 0,
+        def_cpu_per_gpu: 0,
     }
 }
