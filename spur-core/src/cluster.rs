@@ -31,6 +31,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
+use crate::plan::predict::History;
 use crate::time::Millis;
 use crate::topology::Topology;
 use index::Index;
@@ -63,6 +64,9 @@ pub struct Cluster {
     pub node_config: BTreeMap<NodeName, NodeConfig>,
     /// Which nodes are near one another.
     pub topology: Topology,
+    /// How long jobs ran.
+    #[serde(default)]
+    pub history: History,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,

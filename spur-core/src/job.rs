@@ -79,4 +79,7 @@ pub struct Job {
     /// Who cancelled it.
     #[serde(default)]
     pub cancelled_by: Option<Uid>,
+    /// Seconds that jobs of its kind ran when it was submitted; `None` if nothing was known. Order and estimates go by it.
+    #[serde(default)]
+    pub expected: Option<u64>,
 }

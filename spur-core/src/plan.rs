@@ -6,6 +6,8 @@ mod devices;
 pub(crate) mod fit;
 mod order;
 mod pass;
+pub(crate) mod policy;
+pub mod predict;
 mod rooms;
 pub(crate) mod slot;
 
@@ -63,7 +65,7 @@ pub fn plan(cluster: &Cluster, at: Millis, budget: Budget) -> Plan {
     let mut pass = pass::Pass::new(cluster, at);
     let mut plan = Plan::default();
     let queue = order::queue(cluster, |class| pass.tier(class));
-    for (looked_at, ((.., job), waiting)) in (0u32..).zip(queue) {
+    for (looked_at, (policy::Key { job, .. }, waiting)) in (0u32..).zip(queue) {
         let placed = u32::try_from(plan.placements.len()).unwrap_or(u32::MAX);
         if looked_at >= budget.jobs || placed >= budget.placements {
             plan.cut_short = true;

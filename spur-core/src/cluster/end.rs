@@ -58,6 +58,11 @@ impl Cluster {
         if job.state == JobState::Pending {
             fx.replan = true;
         }
+        if let Some(started) = job.started
+            && tells_run_time(ending.cause)
+        {
+            self.history.record(&job.spec, at.secs_since(started));
+        }
         job.state = state;
         job.reason = ending.reason;
         job.reason_text = ending.text;
@@ -178,6 +183,18 @@ impl Cluster {
             step.state = StepState::Ended;
             step.ended = Some(at);
         }
+    }
+}
+
+/// Whether a job that ended so ran as long as such jobs run: it was not the cluster that ended it.
+fn tells_run_time(cause: Cause) -> bool {
+    match cause {
+        Cause::Succeeded
+        | Cause::Failed
+        | Cause::OutOfMemory
+        | Cause::TimedOut
+        | Cause::Cancelled => true,
+        Cause::Placed | Cause::NodeLost | Cause::LaunchFailed | Cause::Requeued => false,
     }
 }
 

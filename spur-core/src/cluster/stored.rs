@@ -5,6 +5,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
+use crate::plan::predict::History;
 use crate::topology::Topology;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(super) struct Stored {
     node_config: BTreeMap<NodeName, NodeConfig>,
     #[serde(default)]
     topology: Topology,
+    #[serde(default)]
+    history: History,
 }
 
 impl From<Stored> for Cluster {
@@ -41,6 +44,7 @@ impl From<Stored> for Cluster {
             node_timeout: stored.node_timeout,
             node_config: stored.node_config,
             topology: stored.topology,
+            history: stored.history,
             index: Index::default(),
         };
         cluster.reindex_all();

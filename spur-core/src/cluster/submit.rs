@@ -29,7 +29,9 @@ impl Cluster {
             return Err("the job number was used before");
         }
         self.next_job = JobId(id.0.saturating_add(1));
-        self.jobs.insert(id, new_job(at, id, spec, priority));
+        let mut job = new_job(at, id, spec, priority);
+        job.expected = self.history.expected(spec);
+        self.jobs.insert(id, job);
         fx.touched_jobs.insert(id);
         fx.replan = priority != 0;
         Ok(())
@@ -85,5 +87,6 @@ fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
         denials: BTreeMap::new(),
         avoid: BTreeSet::new(),
         leftovers: BTreeMap::new(),
+        expected: None,
     }
 }

@@ -4,6 +4,7 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::job::state::Reason;
 use crate::plan::class::{Class, ClassId, Classes};
+use crate::plan::policy;
 use crate::time::{Millis, TimeLimit};
 use std::collections::BTreeMap;
 
@@ -14,6 +15,8 @@ pub(crate) struct Waiting {
     pub(crate) nice: i32,
     pub(crate) eligible: Millis,
     pub(crate) time_limit: TimeLimit,
+    /// When it is due ([`policy::due`]): orders jobs that tier, priority and niceness leave equal.
+    pub(crate) due: Millis,
     pub(crate) class: ClassId,
     /// What the job says already of why it waits.
     pub(crate) reason: Reason,
@@ -36,6 +39,7 @@ impl Queue {
             nice: job.spec.nice,
             eligible: job.eligible,
             time_limit: job.spec.time_limit.unwrap_or(TimeLimit::Unlimited),
+            due: policy::due(job),
             class,
             reason: job.reason,
             silent: job.reason_text.is_empty(),

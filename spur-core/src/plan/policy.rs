@@ -1,0 +1,102 @@
+//! Which waiting job comes first, and for which of them devices are reserved.
+//!
+//! Partition tier, priority and niceness come first, as the operator and the users set them. Among jobs that these leave equal,
+//! each has a *due time*: when it came, plus patience in proportion to how long it is expected to run, up to [`LONGEST`]. The
+//! earliest due time comes first. So short jobs pass long ones, but only those that came not much later: nobody is passed for
+//! ever, and the first in order holds a reservation. A due time never changes while a job waits, so the queue stays sorted.
+
+use super::predict::{limit_secs, run_secs};
+use crate::id::JobId;
+use crate::job::Job;
+use crate::time::Millis;
+use std::cmp::Reverse;
+
+/// A job expected to run an hour is due this many hours after it came.
+const PATIENCE: u64 = 1;
+/// Seconds beyond which an expected run time earns no more patience: bounds how long a job can be passed.
+const LONGEST: u64 = 7 * 86_400;
+
+/// Order of waiting jobs: the least comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// Tier of the partition.
+    pub(crate) tier: Reverse<u32>,
+    /// Priority of the job.
+    pub(crate) priority: Reverse<u32>,
+    /// Its niceness.
+    pub(crate) nice: i32,
+    /// See the module.
+    pub(crate) due: Millis,
+    /// Age, between equals.
+    pub(crate) job: JobId,
+}
+
+/// When a job is due; see the module. The same as long as it waits, also when it is requeued.
+pub(crate) fn due(job: &Job) -> Millis {
+    let came = job
+        .spec
+        .begin
+        .map_or(job.submitted, |begin| begin.max(job.submitted));
+    let expected = match job.expected {
+        Some(secs) => secs.min(limit_secs(&job.spec).unwrap_or(u64::MAX)),
+        None => limit_secs(&job.spec).unwrap_or(LONGEST),
+    };
+    came.plus_secs(expected.min(LONGEST).saturating_mul(PATIENCE))
+}
+
+/// Reservations given in one pass within one partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reserved {
+    first: u32,
+    wide: u32,
+    overdue: u32,
+}
+
+/// What decides whether a blocked job gets a reservation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// Nodes that it needs.
+    pub(crate) nodes: u32,
+    /// When it is due.
+    pub(crate) due: Millis,
+}
+
+/// Blocked jobs at the head of a partition's queue that get a reservation, whatever they are.
+const FIRST: u32 = 1;
+/// Blocked jobs of several nodes that get one besides.
+const WIDE: u32 = 8;
+/// Blocked jobs that are past their due time that get one besides.
+const OVERDUE: u32 = 8;
+
+impl Reserved {
+    /// Whether a blocked job gets a reservation; asked in order of [`Key`], and counted.
+    pub(crate) fn grants(&mut self, claim: Claim, at: Millis) -> bool {
+        let (count, most) = if self.first < FIRST {
+            (&mut self.first, FIRST)
+        } else if claim.nodes > 1 {
+            (&mut self.wide, WIDE)
+        } else if claim.due <= at {
+            (&mut self.overdue, OVERDUE)
+        } else {
+            return false;
+        };
+        let granted = *count < most;
+        *count += u32::from(granted);
+        granted
+    }
+
+    /// Whether no job can get one any more, so that a pass need not ask.
+    pub(crate) fn is_full(&self) -> bool {
+        self.first >= FIRST && self.wide >= WIDE && self.overdue >= OVERDUE
+    }
+}
+
+/// Seconds for which a job may hold what it gets: what reservations are kept safe by. `None`: for ever.
+pub(crate) fn duration_for_safety(job: &Job) -> Option<u64> {
+    limit_secs(&job.spec)
+}
+
+/// Seconds that it will probably run in all: what estimates go by. `None`: nobody knows.
+pub(crate) fn duration_expected(job: &Job, at: Millis) -> Option<u64> {
+    run_secs(job, at)
+}
