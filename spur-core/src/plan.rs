@@ -8,7 +8,8 @@ mod order;
 mod pass;
 pub(crate) mod policy;
 pub mod predict;
-mod rooms;
+pub(crate) mod rooms;
+pub(crate) mod shape;
 pub(crate) mod slot;
 
 #[cfg(test)]

@@ -103,6 +103,17 @@ impl IdSet {
         self.iter().all(|id| other.contains(id))
     }
 
+    /// How many ids the two share.
+    pub(crate) fn common(&self, other: &Self) -> u32 {
+        let both = self.words.iter().zip(&other.words);
+        both.map(|(a, b)| (a & b).count_ones()).sum()
+    }
+
+    /// The bitmap, lowest ids first; what is beyond it is not in the set.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// Trailing zero words are dropped so that equal sets are equal values.
     fn trim(&mut self) {
         while self.words.last() == Some(&0) {

@@ -1,8 +1,10 @@
 //! What can be derived from jobs and nodes, kept up to date so that nobody has to look at all of them: who waits, who runs,
 //! and what time alone makes due.
 
+mod fleet;
 mod waiting;
 
+pub(crate) use fleet::{Fleet, Hold};
 pub(crate) use waiting::{Queue, Waiting};
 
 use super::Cluster;
@@ -11,6 +13,7 @@ use crate::id::{JobId, NodeId};
 use crate::job::Job;
 use crate::job::state::JobState;
 use crate::node::Node;
+use crate::plan::shape::Shape;
 use crate::time::{Millis, TimeLimit};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +35,7 @@ pub(super) enum Due {
 pub(super) struct Index {
     pub(super) queue: Queue,
     pub(super) running: BTreeSet<JobId>,
+    pub(super) fleet: Fleet,
     /// Every entry of `jobs` and `nodes`, by time; begin times are apart, because they stay when they have passed.
     pub(super) due: BTreeSet<(Millis, Due)>,
     pub(super) begins: BTreeSet<(Millis, JobId)>,
@@ -112,15 +116,30 @@ impl Cluster {
     /// Brings the index up to date for what an event touched.
     pub(super) fn reindex(&mut self, fx: &Effects) {
         for id in &fx.touched_jobs {
+            let due = self.index.jobs.get(id).copied();
             self.index.forget_job(*id);
             if let Some(job) = self.jobs.get(id) {
                 self.index.set_job(job, self.min_job_age);
+                if due != self.index.jobs.get(id).copied() {
+                    self.reindex_shares(*id);
+                }
             }
         }
         for id in &fx.touched_nodes {
             self.index.forget_node(*id);
             if let Some(node) = self.nodes.get(id) {
                 self.index.set_node(node, self.node_timeout);
+                self.index.fleet.set(node, &self.jobs);
+            }
+        }
+    }
+
+    /// The job's end may have moved: that shows on its nodes.
+    fn reindex_shares(&mut self, id: JobId) {
+        let held = self.jobs.get(&id).map(|job| job.allocation.iter());
+        for share in held.into_iter().flatten() {
+            if let Some(node) = self.nodes.get(&share.node) {
+                self.index.fleet.set(node, &self.jobs);
             }
         }
     }
@@ -137,6 +156,7 @@ impl Cluster {
         }
         for node in self.nodes.values() {
             index.set_node(node, self.node_timeout);
+            index.fleet.set(node, &self.jobs);
         }
         index
     }
@@ -149,6 +169,16 @@ impl Cluster {
     /// Waiting jobs as the planner first sees them.
     pub(crate) fn queue(&self) -> &Queue {
         &self.index.queue
+    }
+
+    /// Nodes as the planner sees them.
+    pub(crate) fn fleet(&self) -> &Fleet {
+        &self.index.fleet
+    }
+
+    /// The shape of a node.
+    pub(crate) fn shape(&self, node: NodeId) -> Option<&Shape> {
+        self.index.fleet.shape(node)
     }
 
     /// Jobs that wait, in order of number (held ones too).

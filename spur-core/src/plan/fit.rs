@@ -15,7 +15,7 @@ pub(crate) trait Source<'a> {
     /// Positions of slots that might fit such a part, in order; those that do not are sorted out by the caller.
     fn candidates(&self, ask: &Ask<'_>, need: Need) -> impl Iterator<Item = usize>;
     /// The slot at a position.
-    fn slot(&self, position: usize) -> &Slot<'a>;
+    fn slot(&self, position: usize) -> Slot<'a>;
     /// Positions that the job must get, in order, and that count as candidates as well.
     fn required(&self) -> &[usize];
 }

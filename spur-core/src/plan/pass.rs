@@ -2,7 +2,6 @@
 
 use super::ask::{Ask, GpuAsk};
 use super::class::{Class, ClassId};
-use super::devices;
 use super::fit;
 use super::rooms::{Bits, Choice, Rooms};
 use crate::cluster::{Cluster, Waiting};
@@ -138,8 +137,7 @@ impl<'a> Pass<'a> {
         )?;
         let shares: Vec<NodeShare> = parts
             .iter()
-            .filter_map(|part| Some((rooms.slots.get(part.slot)?, part.need)))
-            .map(|(slot, need)| devices::share(slot, &ask, need))
+            .filter_map(|part| rooms.share(part, &ask))
             .collect();
         self.rooms.take(&parts, &shares);
         Some(shares)

@@ -1,19 +1,19 @@
 //! All nodes during a pass, with an index by what is free, so that a job looks only at nodes that may fit.
 
 use super::ask::{Ask, Need};
+use super::devices;
 use super::fit::{Part, Source};
 use super::slot::Slot;
 use crate::cluster::Cluster;
-use crate::cluster::takes_jobs;
 use crate::id::NodeId;
 use crate::node::Node;
 use crate::partition::Partition;
-use crate::resources::NodeShare;
+use crate::resources::{IdSet, NodeShare};
 use std::collections::BTreeMap;
 
 /// A set of slot positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bits(Vec<u64>);
+pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {
     fn none(len: usize) -> Self {
@@ -49,9 +49,13 @@ const GPU_LEVELS: usize = 65;
 const LOG_LEVELS: usize = 48;
 
 /// Slots in node order (names compared as people read them), indexed by least free amount.
-pub(super) struct Rooms<'a> {
+pub(crate) struct Rooms<'a> {
     pub(super) slots: Vec<Slot<'a>>,
+    /// By position.
+    nodes: Vec<&'a Node>,
     positions: BTreeMap<NodeId, usize>,
+    /// Free CPU ids of nodes that were given something in this pass.
+    cpus_left: BTreeMap<usize, IdSet>,
     gpus: Vec<Bits>,
     cpus: Vec<Bits>,
     memory: Vec<Bits>,
@@ -60,29 +64,38 @@ pub(super) struct Rooms<'a> {
 impl<'a> Rooms<'a> {
     /// All nodes that take jobs.
     pub(super) fn now(cluster: &'a Cluster) -> Self {
-        let mut nodes: Vec<&Node> = cluster
-            .nodes
-            .values()
-            .filter(|node| takes_jobs(node))
-            .collect();
-        nodes.sort_by(|a, b| natural(a.name.as_str(), b.name.as_str()));
-        let slots: Vec<Slot<'a>> = nodes.into_iter().map(Slot::now).collect();
+        let (mut slots, mut nodes) = (Vec::new(), Vec::new());
+        for (id, row, shape) in cluster.fleet().nodes().filter(|(_, row, _)| row.takes) {
+            if let Some(node) = cluster.nodes.get(&id) {
+                nodes.push(node);
+                let free = row.free;
+                slots.push(Slot { shape, free });
+            }
+        }
         let none = Bits::none(slots.len());
         let mut rooms = Self {
-            positions: slots
-                .iter()
-                .zip(0..)
-                .map(|(slot, at)| (slot.node.id, at))
-                .collect(),
+            positions: nodes.iter().map(|node| node.id).zip(0..).collect(),
+            cpus_left: BTreeMap::new(),
             gpus: vec![none.clone(); GPU_LEVELS],
             cpus: vec![none.clone(); LOG_LEVELS],
             memory: vec![none; LOG_LEVELS],
+            nodes,
             slots,
         };
         for at in 0..rooms.slots.len() {
             rooms.index(at);
         }
         rooms
+    }
+
+    /// The share that a part of an ask becomes.
+    pub(super) fn share(&self, part: &Part, ask: &Ask<'_>) -> Option<NodeShare> {
+        let (slot, node) = (self.slots.get(part.slot)?, self.nodes.get(part.slot)?);
+        let cpus = match self.cpus_left.get(&part.slot) {
+            Some(cpus) => cpus,
+            None => &free_cpus(node),
+        };
+        Some(devices::share(slot, (node.id, cpus), ask, part.need))
     }
 
     fn index(&mut self, at: usize) {
@@ -102,7 +115,12 @@ impl<'a> Rooms<'a> {
                 continue;
             };
             let before = levels(slot);
-            slot.take(share);
+            let shape = slot.shape;
+            slot.free.take(shape, share);
+            let node = self.nodes.get(part.slot);
+            let cpus = self.cpus_left.entry(part.slot);
+            cpus.or_insert_with(|| node.map_or_else(IdSet::new, |node| free_cpus(node)))
+                .subtract(&share.cpus);
             let after = levels(slot);
             let tables = [&mut self.gpus, &mut self.cpus, &mut self.memory];
             for (table, (before, after)) in tables.into_iter().zip(before.into_iter().zip(after)) {
@@ -133,7 +151,7 @@ impl<'a> Rooms<'a> {
 }
 
 /// What one job may choose from.
-pub(super) struct Choice<'r, 'a> {
+pub(crate) struct Choice<'r, 'a> {
     pub(super) rooms: &'r Rooms<'a>,
     pub(super) allowed: &'r Bits,
     pub(super) required: &'r [usize],
@@ -153,8 +171,8 @@ impl<'a> Source<'a> for Choice<'_, 'a> {
             })
     }
 
-    fn slot(&self, position: usize) -> &Slot<'a> {
-        &self.rooms.slots[position]
+    fn slot(&self, position: usize) -> Slot<'a> {
+        self.rooms.slots[position]
     }
 
     fn required(&self) -> &[usize] {
@@ -162,10 +180,16 @@ impl<'a> Source<'a> for Choice<'_, 'a> {
     }
 }
 
+fn free_cpus(node: &Node) -> IdSet {
+    let mut cpus = IdSet::first(node.inventory.cpus);
+    cpus.subtract(&node.cpus_used);
+    cpus
+}
+
 /// The highest levels that a slot reaches.
 fn levels(slot: &Slot<'_>) -> [usize; 3] {
-    let (cpus, memory) = (u64::from(slot.cpus), slot.memory);
-    [gpu_level(slot.gpus), log_level(cpus), log_level(memory)]
+    let (cpus, memory) = (u64::from(slot.cpus()), slot.free.memory);
+    [gpu_level(slot.gpus()), log_level(cpus), log_level(memory)]
 }
 
 fn set_up_to(table: &mut [Bits], level: usize, at: usize) {
@@ -203,7 +227,7 @@ fn log_level(amount: u64) -> usize {
 }
 
 /// Compares names as people read them: `n9` before `n10`.
-pub(super) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+pub(crate) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
     let split = |name: &str| {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         name.len() - digits

@@ -82,7 +82,7 @@ pub(super) fn satisfiable(
     let Some(nodes) = members(cluster, partition) else {
         return Ok(());
     };
-    let empty = Empty::new(nodes.into_iter().filter(excluded), spec);
+    let empty = Empty::new(cluster, nodes.into_iter().filter(excluded), spec);
     if empty.slots.is_empty() && spec.exclude.is_empty() {
         return Ok(());
     }
@@ -107,7 +107,8 @@ fn quickly(cluster: &Cluster, partition: &Partition, spec: &JobSpec, ask: &Ask<'
             id.and_then(|id| cluster.nodes.get(id))
         }
     };
-    first.is_some_and(|node| Slot::empty(node).fits(ask, ask.even_part(1)))
+    let shape = first.and_then(|node| cluster.shape(node.id));
+    shape.is_some_and(|shape| Slot::empty(shape).fits(ask, ask.even_part(1)))
 }
 
 /// The partition's nodes; `None` if some of them never registered.
@@ -148,14 +149,15 @@ struct Empty<'a> {
 }
 
 impl<'a> Empty<'a> {
-    fn new(nodes: impl Iterator<Item = &'a Node>, spec: &JobSpec) -> Self {
-        let slots: Vec<Slot<'a>> = nodes.map(Slot::empty).collect();
+    fn new(cluster: &'a Cluster, nodes: impl Iterator<Item = &'a Node>, spec: &JobSpec) -> Self {
         let wanted: BTreeSet<&str> = spec.nodelist.iter().map(String::as_str).collect();
-        let required = slots
-            .iter()
-            .zip(0..)
-            .filter(|(slot, _)| wanted.contains(slot.node.name.as_str()));
-        let required = required.map(|(_, at)| at).collect();
+        let (mut slots, mut required) = (Vec::new(), Vec::new());
+        for node in nodes {
+            if wanted.contains(node.name.as_str()) {
+                required.push(slots.len());
+            }
+            slots.extend(cluster.shape(node.id).map(Slot::empty));
+        }
         Self { slots, required }
     }
 }
@@ -165,8 +167,8 @@ impl<'a> Source<'a> for Empty<'a> {
         0..self.slots.len()
     }
 
-    fn slot(&self, position: usize) -> &Slot<'a> {
-        &self.slots[position]
+    fn slot(&self, position: usize) -> Slot<'a> {
+        self.slots[position]
     }
 
     fn required(&self) -> &[usize] {

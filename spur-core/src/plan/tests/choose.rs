@@ -4,6 +4,7 @@ use crate::event::Event;
 use crate::fixture::{World, batch, gang, gpus, hello, inventory};
 use crate::job::spec::JobSpec;
 use crate::job::state::Reason;
+use crate::node::FenceState;
 use crate::plan::fit::deal;
 use crate::plan::rooms::natural;
 use crate::resources::{GpuCount, GpuLink, Inventory, MemoryRequest};
@@ -228,13 +229,13 @@ fn linked_gpus_go_together() {
 #[test]
 fn sick_gpus_are_not_granted() {
     let mut world = World::new(1, 4);
-    world
-        .cluster
-        .nodes
-        .get_mut(&crate::id::NodeId(0))
-        .unwrap()
-        .gpus_sick
-        .insert(0);
+    world.does(Event::FenceChanged {
+        node: crate::id::NodeId(0),
+        fence: FenceState::Guarded,
+        note: String::new(),
+        suffices: None,
+        gpus_sick: Some([0].into_iter().collect()),
+    });
     assert_eq!(placed(&mut world, gang(1, 2)), "n1:c0:g1-2:t1");
     let all = world.submit(gang(1, 4));
     world.plan();
