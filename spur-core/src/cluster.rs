@@ -31,6 +31,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
+use crate::plan::mix::Mix;
 use crate::plan::predict::History;
 use crate::time::Millis;
 use crate::topology::Topology;
@@ -67,6 +68,9 @@ pub struct Cluster {
     /// How long jobs ran.
     #[serde(default)]
     pub history: History,
+    /// What jobs ask for on a node, learned; scores of placements use it.
+    #[serde(default)]
+    pub mix: Mix,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,

@@ -4,6 +4,8 @@ pub(crate) mod ask;
 pub(crate) mod class;
 mod devices;
 pub(crate) mod fit;
+pub mod frag;
+pub mod mix;
 mod order;
 mod pass;
 pub(crate) mod policy;

@@ -5,6 +5,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
+use crate::plan::mix::Mix;
 use crate::plan::predict::History;
 use crate::topology::Topology;
 use serde::Deserialize;
@@ -28,6 +29,8 @@ pub(super) struct Stored {
     topology: Topology,
     #[serde(default)]
     history: History,
+    #[serde(default)]
+    mix: Mix,
 }
 
 impl From<Stored> for Cluster {
@@ -45,6 +48,7 @@ impl From<Stored> for Cluster {
             node_config: stored.node_config,
             topology: stored.topology,
             history: stored.history,
+            mix: stored.mix,
             index: Index::default(),
         };
         cluster.reindex_all();

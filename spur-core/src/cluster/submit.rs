@@ -32,6 +32,7 @@ impl Cluster {
         let mut job = new_job(at, id, spec, priority);
         job.expected = self.history.expected(spec);
         self.jobs.insert(id, job);
+        self.mix.submitted(at, spec);
         fx.touched_jobs.insert(id);
         fx.replan = priority != 0;
         Ok(())
