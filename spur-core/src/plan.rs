@@ -5,6 +5,7 @@ pub(crate) mod class;
 mod devices;
 pub(crate) mod fit;
 pub mod frag;
+pub(crate) mod layout;
 pub mod mix;
 mod order;
 mod pass;

@@ -135,10 +135,7 @@ impl<'a> Pass<'a> {
             },
             &ask,
         )?;
-        let shares: Vec<NodeShare> = parts
-            .iter()
-            .filter_map(|part| rooms.share(part, &ask))
-            .collect();
+        let shares = rooms.shares(&parts, &ask);
         self.rooms.take(&parts, &shares);
         Some(shares)
     }

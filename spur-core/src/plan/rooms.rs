@@ -1,7 +1,7 @@
 //! All nodes during a pass, with an index by what is free, so that a job looks only at nodes that may fit.
 
 use super::ask::{Ask, Need};
-use super::devices;
+use super::devices::{self, Place};
 use super::fit::{Part, Source};
 use super::slot::Slot;
 use crate::cluster::Cluster;
@@ -9,6 +9,7 @@ use crate::id::NodeId;
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::resources::{IdSet, NodeShare};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A set of slot positions.
@@ -88,14 +89,23 @@ impl<'a> Rooms<'a> {
         rooms
     }
 
-    /// The share that a part of an ask becomes.
-    pub(super) fn share(&self, part: &Part, ask: &Ask<'_>) -> Option<NodeShare> {
-        let (slot, node) = (self.slots.get(part.slot)?, self.nodes.get(part.slot)?);
-        let cpus = match self.cpus_left.get(&part.slot) {
-            Some(cpus) => cpus,
-            None => &free_cpus(node),
+    /// The shares that the parts of a job become.
+    pub(super) fn shares(&self, parts: &[Part], ask: &Ask<'_>) -> Vec<NodeShare> {
+        let place = |part: &Part| {
+            let (slot, node) = (self.slots.get(part.slot)?, self.nodes.get(part.slot)?);
+            let cpus = match self.cpus_left.get(&part.slot) {
+                Some(cpus) => Cow::Borrowed(cpus),
+                None => Cow::Owned(free_cpus(node)),
+            };
+            let place = Place {
+                node: node.id,
+                slot: *slot,
+                cpus,
+            };
+            Some((place, part.need))
         };
-        Some(devices::share(slot, (node.id, cpus), ask, part.need))
+        let places: Vec<_> = parts.iter().filter_map(place).collect();
+        devices::shares(&places, ask)
     }
 
     fn index(&mut self, at: usize) {

@@ -1,7 +1,8 @@
 //! What of a node's inventory decides which jobs fit there and which devices they get. Most nodes of a cluster share a few shapes,
 //! so whatever can be worked out from a shape alone is worked out once.
 
-use crate::resources::{GpuLink, IdSet, Inventory};
+use super::layout::Layout;
+use crate::resources::{Gpu, GpuLink, IdSet, Inventory};
 
 /// A set of a node's GPUs, by index.
 pub(crate) type Mask = u128;
@@ -21,10 +22,12 @@ pub(crate) struct Device {
     pub(crate) rail: Option<u32>,
     /// Number of the physical GPU among those of the node, if this is a part of one.
     pub(crate) parent: Option<usize>,
+    /// That physical GPU, if it is there whole as well: who holds one keeps others from the other.
+    pub(crate) whole: Option<usize>,
 }
 
 /// See the module. Equal inventories, apart from what does not matter here, have equal shapes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
     pub(crate) cpus: u32,
     pub(crate) sockets: u32,
@@ -38,6 +41,10 @@ pub(crate) struct Shape {
     models: Vec<(String, Mask)>,
     /// By NUMA domain: CPU ids. The length is between 1 and [`DOMAINS`].
     domains: Vec<IdSet>,
+    /// By socket: CPU ids.
+    socket_cpus: Vec<IdSet>,
+    /// How the GPUs lie to one another; follows from the rest.
+    layout: Layout,
 }
 
 impl Shape {
@@ -51,14 +58,17 @@ impl Shape {
                 None => models.push((device.model.clone(), 1 << at)),
             }
         }
+        let (domains, socket_cpus) = (domains(inventory), sockets(inventory));
         Self {
+            layout: Layout::of(&gpus, &domains, &socket_cpus),
             cpus: inventory.cpus,
             sockets: inventory.sockets.max(1),
             cores_per_socket: inventory.cores_per_socket.max(1),
             threads_per_core: inventory.threads_per_core.max(1),
             memory_mib: inventory.memory_mib,
             models,
-            domains: domains(inventory),
+            domains,
+            socket_cpus,
             cpus_by_numa: inventory.cpus_by_numa.clone(),
             gpus,
         }
@@ -79,7 +89,9 @@ impl Shape {
                     && mine.rail == gpu.rail
                     && mine.links == gpu.links
             })
-            && (self.gpus.iter().zip(0..)).all(|(mine, at)| mine.parent == parent(inventory, at))
+            && (self.gpus.iter().zip(0..)).all(|(mine, at)| {
+                mine.parent == parent(inventory, at) && mine.whole == whole(inventory, at)
+            })
     }
 
     /// All GPUs.
@@ -105,6 +117,16 @@ impl Shape {
     pub(crate) fn domain_of_gpu(&self, index: u32) -> Option<usize> {
         let numa = self.gpus.get(index as usize)?.numa?;
         Some((numa as usize).min(self.domains.len() - 1))
+    }
+
+    /// CPU ids of each socket.
+    pub(crate) fn socket_cpus(&self) -> &[IdSet] {
+        &self.socket_cpus
+    }
+
+    /// How the GPUs lie to one another.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// How many of the node's CPUs each NUMA domain has, apart from those of a set.
@@ -133,6 +155,11 @@ pub(crate) fn mask_of(gpus: &IdSet) -> Mask {
     word(0) | word(1) << 64
 }
 
+/// GPU indices in a mask, as an inventory's set.
+pub(crate) fn id_set(gpus: Mask) -> IdSet {
+    indices(gpus).collect()
+}
+
 /// Indices in a mask, rising.
 pub(crate) fn indices(mut mask: Mask) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
@@ -154,13 +181,14 @@ fn device(inventory: &Inventory, at: usize) -> Device {
         links: gpu.links.clone(),
         rail: gpu.rail,
         parent: parent(inventory, at),
+        whole: whole(inventory, at),
     }
 }
 
 /// The first device that is a part of the same physical GPU stands for it.
 fn parent(inventory: &Inventory, at: usize) -> Option<usize> {
     let mine = inventory.gpus.get(at)?.parent.as_ref()?;
-    let of_it = |gpu: &crate::resources::Gpu| {
+    let of_it = |gpu: &Gpu| {
         gpu.parent
             .as_ref()
             .is_some_and(|other| other.uuid == mine.uuid)
@@ -168,32 +196,43 @@ fn parent(inventory: &Inventory, at: usize) -> Option<usize> {
     inventory.gpus.iter().position(of_it)
 }
 
-/// CPU ids by NUMA domain: as told; otherwise by socket, as Linux numbers threads on x86 (one socket after another, then again for
-/// each further thread of a core). A wrong guess costs locality, nothing else.
-fn domains(inventory: &Inventory) -> Vec<IdSet> {
-    let mut domains = vec![IdSet::new()];
-    let mut put = |at: usize, cpu: u32| {
-        let at = at.min(DOMAINS - 1);
-        if domains.len() <= at {
-            domains.resize(at + 1, IdSet::new());
-        }
-        domains[at].insert(cpu);
+/// The physical GPU that a device is a part of, if the inventory has it whole as well.
+fn whole(inventory: &Inventory, at: usize) -> Option<usize> {
+    let uuid = &inventory.gpus.get(at)?.parent.as_ref()?.uuid;
+    let is_it = |gpu: &Gpu| {
+        gpu.parent.is_none() && !uuid.is_empty() && (gpu.uuid == *uuid || gpu.pci == *uuid)
     };
-    if inventory.cpus_by_numa.is_empty() {
-        let cores = inventory.sockets.max(1) * inventory.cores_per_socket.max(1);
-        for cpu in 0..inventory.cpus {
-            let socket = (cpu % cores) / inventory.cores_per_socket.max(1);
-            put(socket as usize, cpu);
-        }
-        return domains;
-    }
+    inventory.gpus.iter().position(is_it)
+}
+
+/// CPU ids by socket: agents number CPUs by socket, then core, then thread.
+fn sockets(inventory: &Inventory) -> Vec<IdSet> {
+    let (cpus, sockets) = (
+        u64::from(inventory.cpus),
+        u64::from(inventory.sockets.max(1)),
+    );
+    let border = |socket: u64| u32::try_from(cpus * socket / sockets).unwrap_or(u32::MAX);
+    let socket = |at: u64| (border(at)..border(at + 1)).collect();
+    (0..sockets).map(socket).collect()
+}
+
+/// CPU ids by NUMA domain: as told; otherwise by socket.
+fn domains(inventory: &Inventory) -> Vec<IdSet> {
+    let told = inventory.cpus_by_numa.iter().any(|cpus| !cpus.is_empty());
+    let numa = if told {
+        inventory.cpus_by_numa.clone()
+    } else {
+        sockets(inventory)
+    };
+    let mut domains: Vec<IdSet> = vec![IdSet::new()];
     let mut left = IdSet::first(inventory.cpus);
-    for (cpus, at) in inventory.cpus_by_numa.iter().zip(0..) {
-        for cpu in cpus.iter().filter(|cpu| left.contains(*cpu)) {
-            put(at, cpu);
-        }
-        left.subtract(cpus);
+    for (cpus, at) in numa.into_iter().zip(0..) {
+        let at = DOMAINS.min(at + 1) - 1;
+        domains.resize(domains.len().max(at + 1), IdSet::new());
+        let here = cpus.iter().filter(|cpu| left.contains(*cpu));
+        domains[at].union_with(&here.collect());
+        left.subtract(&cpus);
     }
-    left.iter().for_each(|cpu| put(0, cpu));
+    domains[0].union_with(&left);
     domains
 }

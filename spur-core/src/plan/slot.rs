@@ -1,7 +1,8 @@
 //! What one node has left, in a few words of memory, so that nodes that are alike can be told by comparing them.
 
 use super::ask::{Ask, GpuAsk, Need};
-use super::shape::{DOMAINS, Mask, Shape, indices, mask_of};
+use super::devices;
+use super::shape::{DOMAINS, Mask, Shape, mask_of};
 use crate::node::Node;
 use crate::resources::{IdSet, MemoryRequest, NodeShare};
 
@@ -33,7 +34,7 @@ impl Free {
     pub(crate) fn now(shape: &Shape, node: &Node) -> Self {
         let taken = mask_of(&node.gpus_used) | mask_of(&node.gpus_sick);
         Self {
-            gpus: shape.all_gpus() & !taken,
+            gpus: shape.all_gpus() & !shape.layout().closure(taken),
             memory: shape.memory_mib.saturating_sub(node.memory_used),
             cpus: shape.cpus_without(&node.cpus_used),
             idle: node.jobs.is_empty(),
@@ -42,7 +43,7 @@ impl Free {
 
     /// Takes a share out of what is free; all of it is.
     pub(crate) fn take(&mut self, shape: &Shape, share: &NodeShare) {
-        self.gpus &= !mask_of(&share.gpus);
+        self.gpus &= !shape.layout().closure(mask_of(&share.gpus));
         for (free, domain) in self.cpus.iter_mut().zip(shape.domains()) {
             let taken = u16::try_from(domain.common(&share.cpus)).unwrap_or(u16::MAX);
             *free = free.saturating_sub(taken);
@@ -80,43 +81,67 @@ impl<'a> Slot<'a> {
 
     /// Free GPUs.
     pub(crate) fn gpus(&self) -> u32 {
-        self.free.gpus.count_ones()
+        self.free_gpus("").count_ones()
     }
 
-    /// Free GPUs of a model (any, if empty).
-    pub(crate) fn gpus_of(&self, model: &str) -> u32 {
-        self.mask_of(model).count_ones()
-    }
-
-    /// Indices of free GPUs of a model (any, if empty), rising.
-    pub(crate) fn free_gpus(&self, model: &str) -> impl Iterator<Item = u32> + use<> {
-        indices(self.mask_of(model))
-    }
-
-    fn mask_of(&self, model: &str) -> Mask {
-        self.free.gpus & self.shape.gpus_of(model)
+    /// Free GPUs of a model (any, if empty) that can all be held at once.
+    pub(crate) fn free_gpus(&self, model: &str) -> Mask {
+        let of_model = self.free.gpus & self.shape.gpus_of(model);
+        self.shape.layout().apart(of_model)
     }
 
     /// How many GPUs this ask could use here.
     pub(crate) fn gpu_room(&self, ask: &Ask<'_>) -> u32 {
-        let free = self.gpus_of(ask.model);
-        match ask.memory {
-            MemoryRequest::PerGpu(mib) if mib > 0 => {
-                free.min(u32::try_from(self.free.memory / mib).unwrap_or(u32::MAX))
+        let mut room = self.free_gpus(ask.model).count_ones();
+        if room == 0 {
+            return 0;
+        }
+        if let Some(by_cpus) = self.cpus().checked_div(ask.cpus_per_gpu) {
+            room = room.min(by_cpus);
+        }
+        let each = match ask.memory {
+            MemoryRequest::PerGpu(mib) => mib,
+            MemoryRequest::PerCpu(mib) if !ask.exclusive => {
+                mib.saturating_mul(u64::from(ask.cpus_per_gpu))
             }
-            MemoryRequest::PerGpu(_)
-            | MemoryRequest::PerCpu(_)
-            | MemoryRequest::PerNode(_)
-            | MemoryRequest::Default => free,
+            MemoryRequest::PerCpu(_) | MemoryRequest::PerNode(_) | MemoryRequest::Default => 0,
+        };
+        match self.free.memory.checked_div(each) {
+            Some(by_memory) => room.min(u32::try_from(by_memory).unwrap_or(u32::MAX)),
+            None => room,
         }
     }
 
     /// How many tasks of this ask fit here; 0: the node is of no use to it.
     pub(crate) fn task_room(&self, ask: &Ask<'_>) -> u32 {
-        if (ask.exclusive && !self.free.idle) || !self.memory_fits(ask) {
+        let tasks = self.task_count(ask);
+        if tasks == 0 || !ask.is_bound() {
+            return tasks;
+        }
+        // What holds some tasks holds fewer as well, so the border is found by halving.
+        let (mut fits, mut fails) = (0, tasks.saturating_add(1));
+        while fails - fits > 1 {
+            let middle = fits + (fails - fits) / 2;
+            if devices::are_bound(self, ask, ask.least_with(middle)) {
+                fits = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        fits
+    }
+
+    /// The same by counts alone.
+    fn task_count(&self, ask: &Ask<'_>) -> u32 {
+        let cpus = self.cpus();
+        let out = (ask.exclusive && !self.free.idle)
+            || cpus < ask.mincpus
+            || self.shape.sockets < ask.sockets
+            || !self.memory_fits(ask);
+        if out {
             return 0;
         }
-        let mut tasks = self.cpus() / ask.cpus_per_task;
+        let mut tasks = cpus / ask.cpus_per_task;
         if ask.tasks_per_node > 0 {
             tasks = tasks.min(ask.tasks_per_node);
         }
@@ -141,16 +166,21 @@ impl<'a> Slot<'a> {
 
     /// Whether the memory suffices that does not depend on the number of tasks. `--mem=0` wants all of the node's.
     fn memory_fits(&self, ask: &Ask<'_>) -> bool {
+        let free = self.free.memory;
         match ask.memory {
-            MemoryRequest::PerNode(0) => self.free.memory == self.shape.memory_mib,
-            MemoryRequest::PerNode(mib) => self.free.memory >= mib,
-            MemoryRequest::PerCpu(mib) if ask.exclusive => self.free.memory >= mib,
-            MemoryRequest::PerCpu(_) | MemoryRequest::PerGpu(_) | MemoryRequest::Default => true,
+            MemoryRequest::PerNode(0) => free == self.shape.memory_mib,
+            MemoryRequest::PerNode(mib) => free >= mib,
+            MemoryRequest::PerCpu(mib) if ask.exclusive => free >= mib,
+            MemoryRequest::PerCpu(mib) => free >= mib.saturating_mul(u64::from(ask.mincpus)),
+            MemoryRequest::PerGpu(_) | MemoryRequest::Default => true,
         }
     }
 
-    /// Whether this part of the ask fits here.
+    /// Whether this part of the ask fits here. The cheapest test comes first: most nodes of a busy cluster fail it.
     pub(crate) fn fits(&self, ask: &Ask<'_>, need: Need) -> bool {
-        self.task_room(ask) >= need.tasks && (need.gpus == 0 || self.gpu_room(ask) >= need.gpus)
+        self.free.gpus.count_ones() >= need.gpus
+            && self.task_count(ask) >= need.tasks
+            && (need.gpus == 0 || self.gpu_room(ask) >= need.gpus)
+            && (!ask.is_bound() || devices::are_bound(self, ask, need))
     }
 }

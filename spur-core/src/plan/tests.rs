@@ -1,3 +1,4 @@
 mod choose;
+mod devices;
 mod queue;
 mod random;

@@ -42,9 +42,8 @@ impl State {
 impl Part {
     /// What a part of an ask needs of a node.
     pub(crate) fn of_ask(ask: &Ask<'_>, need: Need, models: &Models) -> Self {
-        let cpus = u64::from(need.tasks).saturating_mul(u64::from(ask.cpus_per_task));
         Self {
-            cpu_milli: cpus.saturating_mul(1_000),
+            cpu_milli: u64::from(ask.cpus_for(need)).saturating_mul(1_000),
             memory_mib: ask.memory_for(need),
             gpus: need.gpus,
             milli: WHOLE,
