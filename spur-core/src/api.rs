@@ -397,6 +397,9 @@ pub struct JobView {
     /// GPUs that it holds and does not use. Shown to its owner and to operators.
     #[serde(default)]
     pub idle: Vec<IdleGpu>,
+    /// Its place in the queue among jobs of the same priority: the earliest comes first.
+    #[serde(default)]
+    pub due: Millis,
 }
 
 /// A step as queries show it.

@@ -8,6 +8,7 @@ pub mod frag;
 pub(crate) mod layout;
 pub mod mix;
 mod order;
+pub mod outlook;
 mod pass;
 pub(crate) mod policy;
 pub mod predict;
@@ -23,7 +24,9 @@ use crate::id::JobId;
 use crate::job::state::Reason;
 use crate::resources::NodeShare;
 use crate::time::Millis;
+use outlook::Outlook;
 use pass::Wait;
+use std::sync::Arc;
 
 /// How much one pass may do; a bound on work, not on time, so that it is the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,10 @@ pub struct Plan {
     pub reasons: Vec<(JobId, Reason, String)>,
     /// Whether the budget ended the pass early.
     pub cut_short: bool,
+    /// Whether there are more reasons to tell than the budget allows.
+    pub more_reasons: bool,
+    /// When waiting jobs will probably start. Not logged.
+    pub outlook: Arc<Outlook>,
 }
 
 /// Proposes placements for pending jobs, by partition tier, priority and age. A job that cannot start blocks nothing that

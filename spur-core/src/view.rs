@@ -50,6 +50,7 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         generation: job.started.map(|_| job.generation).unwrap_or_default(),
         cancelled_by: job.cancelled_by,
         idle: idle(cluster, job),
+        due: crate::plan::policy::due(job),
     }
 }
 

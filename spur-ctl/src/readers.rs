@@ -9,6 +9,7 @@ use rows::Rows;
 use spur_core::api::{JobView, NodeView, Stats};
 use spur_core::id::{JobId, NodeId};
 use spur_core::partition::Partition;
+use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -34,6 +35,8 @@ pub struct View {
     pub nodes: Rows<NodeView>,
     /// Partitions in configured order.
     pub partitions: Arc<Vec<Partition>>,
+    /// When waiting jobs will probably start, as the last planning pass saw it.
+    pub outlook: Arc<Outlook>,
     /// Counters.
     pub stats: Stats,
 }

@@ -116,7 +116,7 @@ record!(StepView = StepView { req kind, req name, req state, req started, opt en
 record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
-    def generation, opt cancelled_by, rep idle,
+    def generation, opt cancelled_by, rep idle, def due,
 });
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,

@@ -5,6 +5,7 @@ use super::Writer;
 use super::turn::Turn;
 use spur_core::event::Event;
 use spur_core::plan::{self, Budget};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -96,7 +97,9 @@ impl Writer {
         let mut plan = plan::plan(&self.cluster, turn.at, Budget::default());
         let granted = self.pace.grant_reasons(plan.reasons.len(), begun);
         let again = plan.cut_short && !plan.placements.is_empty();
-        self.pace.reasons_due = (granted < plan.reasons.len()).then(|| begun + REASONS_LATER);
+        let more = plan.more_reasons || granted < plan.reasons.len();
+        self.pace.reasons_due = more.then(|| begun + REASONS_LATER);
+        self.publisher.draft.outlook = Arc::clone(&plan.outlook);
         plan.reasons.truncate(granted);
         let events = self.cluster.plan_events(plan);
         let took = self.pace.ran(begun, again);

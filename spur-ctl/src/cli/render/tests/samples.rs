@@ -124,6 +124,7 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         generation: Generation(0),
         cancelled_by: None,
         idle: Vec::new(),
+        due: SUBMITTED,
     }
 }
 
