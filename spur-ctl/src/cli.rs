@@ -14,6 +14,7 @@ pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;
 pub mod seff;
+pub mod sim;
 pub mod sinfo;
 pub mod squeue;
 pub mod srun;

@@ -11,6 +11,7 @@ Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sst
                       usage    what a job used, and GPUs that are held and not used
                       fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
+                      sim      what the planner would do, without a cluster
 Daemons               spurctld
 A cluster to try out  dev up --dir DIR, dev down --dir DIR
 
@@ -58,13 +59,14 @@ fn main() -> ExitCode {
 }
 
 fn is_program(name: &str) -> bool {
-    matches!(name, "spurctld" | "stats" | "dev") || cli::command(name).is_some()
+    matches!(name, "spurctld" | "stats" | "sim" | "dev") || cli::command(name).is_some()
 }
 
 fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match (cli::command(name), name) {
         (Some(command), _) => ExitCode::from(cli::run(command, &args)),
         (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
+        (None, "sim") => ExitCode::from(cli::finish(cli::sim::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),
     }

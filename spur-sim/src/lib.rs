@@ -20,6 +20,7 @@ mod machine;
 mod oracle;
 mod outcome;
 mod params;
+pub mod place;
 mod queue;
 mod rng;
 mod workload;

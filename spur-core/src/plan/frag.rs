@@ -62,6 +62,11 @@ impl Scorer {
         loss::unusable(state, &self.shapes).saturating_add(self.usual.shortage(state))
     }
 
+    /// The first half of the loss, in milli-GPU: free capacity of no use to the average of what was asked for.
+    pub fn unusable_milli(&self, state: &State) -> i64 {
+        loss::unusable(state, &self.shapes) / LOSS_UNIT
+    }
+
     /// The best way to put a part on a node, if it fits.
     pub fn best(&self, state: &State, part: &Part) -> Option<Best> {
         self.best_from(self.loss(state), state, part)
