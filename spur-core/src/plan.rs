@@ -15,6 +15,7 @@ pub mod predict;
 pub(crate) mod rooms;
 pub(crate) mod shape;
 pub(crate) mod slot;
+pub(crate) mod topology;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::job::state::JobState;
 use crate::node::Node;
 use crate::plan::shape::Shape;
+use crate::plan::topology::Fabric;
 use crate::time::{Millis, TimeLimit};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,7 @@ pub(super) struct Index {
     pub(super) queue: Queue,
     pub(super) running: BTreeSet<JobId>,
     pub(super) fleet: Fleet,
+    pub(super) fabric: Fabric,
     /// Every entry of `jobs` and `nodes`, by time; begin times are apart, because they stay when they have passed.
     pub(super) due: BTreeSet<(Millis, Due)>,
     pub(super) begins: BTreeSet<(Millis, JobId)>,
@@ -81,6 +83,7 @@ impl Index {
     }
 
     fn set_node(&mut self, node: &Node, node_timeout: u64) {
+        self.fabric.see(node.id, &node.name);
         if node.connected || node.lost {
             return;
         }
@@ -144,13 +147,24 @@ impl Cluster {
         }
     }
 
+    /// Another topology is configured.
+    pub(super) fn reindex_fabric(&mut self) {
+        self.index.fabric = Fabric::of(&self.topology);
+        for node in self.nodes.values() {
+            self.index.fabric.see(node.id, &node.name);
+        }
+    }
+
     /// Builds the index from nothing.
     pub(super) fn reindex_all(&mut self) {
         self.index = self.fresh_index();
     }
 
     fn fresh_index(&self) -> Index {
-        let mut index = Index::default();
+        let mut index = Index {
+            fabric: Fabric::of(&self.topology),
+            ..Index::default()
+        };
         for job in self.jobs.values() {
             index.set_job(job, self.min_job_age);
         }
@@ -174,6 +188,11 @@ impl Cluster {
     /// Nodes as the planner sees them.
     pub(crate) fn fleet(&self) -> &Fleet {
         &self.index.fleet
+    }
+
+    /// How nodes hang together.
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.index.fabric
     }
 
     /// The shape of a node.

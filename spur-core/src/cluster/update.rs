@@ -44,7 +44,10 @@ impl Cluster {
         self.min_job_age = new.min_job_age;
         self.node_timeout = new.node_timeout;
         self.node_config.clone_from(new.node_config);
-        self.topology.clone_from(new.topology);
+        if self.topology != *new.topology {
+            self.topology.clone_from(new.topology);
+            self.reindex_fabric();
+        }
         self.reindex_all();
         fx.touched_nodes.extend(self.nodes.keys());
         fx.replan = true;

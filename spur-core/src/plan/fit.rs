@@ -1,7 +1,11 @@
 //! Which nodes, and how much of each: all or nothing.
 
+mod near;
+
 use super::ask::{Ask, GpuAsk, Need};
 use super::slot::Slot;
+use super::topology::Fabric;
+use std::cmp::Reverse;
 
 /// A part of a job on the slot with this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,26 @@ pub(crate) trait Source<'a> {
     fn slot(&self, position: usize) -> Slot<'a>;
     /// Positions that the job must get, in order, and that count as candidates as well.
     fn required(&self) -> &[usize];
+
+    /// How nodes hang together, if that matters; by default all are equally near.
+    fn fabric(&self) -> Option<&Fabric> {
+        None
+    }
+
+    /// The domain of the fabric that the node at a position hangs on.
+    fn leaf(&self, _position: usize) -> Option<usize> {
+        None
+    }
+
+    /// The place of the node at a position among all nodes in order of their names.
+    fn rank(&self, position: usize) -> usize {
+        position
+    }
+
+    /// The weight of the node at a position: lower ones come first, whatever else speaks for others.
+    fn weight(&self, _position: usize) -> u32 {
+        1
+    }
 }
 
 /// Finds nodes for the ask: first fit with equal parts; if that fails, the fewest nodes that hold it with unequal parts.
@@ -46,13 +70,17 @@ fn equal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Optio
         return None;
     }
     let missing = (nodes as usize).checked_sub(required.len())?;
+    let mut free = source
+        .candidates(ask, need)
+        .filter(|at| !required.contains(at))
+        .filter(|at| source.slot(*at).fits(ask, need));
+    if nodes > 1 && (source.fabric().is_some() || ask.contiguous) {
+        let chosen = near::together(source, ask, &free.collect::<Vec<_>>(), nodes as usize)?;
+        return deal_out(source, ask, chosen);
+    }
     let mut chosen = required.to_vec();
     if missing > 0 {
-        let free = source
-            .candidates(ask, need)
-            .filter(|at| !required.contains(at))
-            .filter(|at| source.slot(*at).fits(ask, need));
-        chosen.extend(free.take(missing));
+        chosen.extend(free.by_ref().take(missing));
     }
     if chosen.len() < nodes as usize {
         return None;
@@ -60,30 +88,53 @@ fn equal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Optio
     deal_out(source, ask, chosen)
 }
 
-/// Candidates by room, roomiest first; the shortest run of them that holds the job (the longest, if it wants many nodes).
+/// A slot with the tasks and GPUs of the ask that it has room for.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at: usize,
+    tasks: u32,
+    gpus: u32,
+}
+
+/// Nodes with different parts: of those that are near to one another, if that matters.
 fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Option<Vec<Part>> {
     let required = source.required();
-    let rooms = |at: usize| {
+    let room = |at: usize| {
         let slot = source.slot(at);
         let gpus = if matches!(ask.gpus, GpuAsk::Total(_)) {
             slot.gpu_room(ask)
         } else {
             0
         };
-        (at, slot.task_room(ask), gpus)
+        let tasks = slot.task_room(ask);
+        Found { at, tasks, gpus }
     };
-    let mut found: Vec<(usize, u32, u32)> = required.iter().map(|at| rooms(*at)).collect();
-    if found.iter().any(|(_, tasks, _)| *tasks == 0) {
+    let mut found: Vec<Found> = required.iter().map(|at| room(*at)).collect();
+    if found.iter().any(|found| found.tasks == 0) {
         return None;
     }
     let others = source
         .candidates(ask, ask.least_part())
         .filter(|at| !required.contains(at));
-    found.extend(others.map(rooms).filter(|(_, tasks, _)| *tasks > 0));
-    let fixed = required.len();
+    found.extend(others.map(room).filter(|found| found.tasks > 0));
     if found.len() < nodes as usize {
         return None;
     }
+    match source.fabric() {
+        Some(fabric) => near::within_domains(source, fabric, ask, &found, nodes),
+        None if ask.contiguous => near::in_a_row(source, ask, found, nodes),
+        None => by_room(source, ask, found, nodes),
+    }
+}
+
+/// Candidates by room, roomiest first; the shortest run of them that holds the job (the longest, if it wants many nodes).
+/// Required ones stand first.
+fn by_room<'a>(
+    source: &impl Source<'a>,
+    ask: &Ask<'_>,
+    mut found: Vec<Found>,
+    nodes: u32,
+) -> Option<Vec<Part>> {
     // A job that takes as many nodes as it can get takes the first ones, if those hold it.
     if ask.widen {
         let first = found.get(..found.len().min(ask.nodes_max as usize))?;
@@ -91,32 +142,26 @@ fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Opt
             return Some(parts);
         }
     }
-    by_tasks_then_gpus(&mut found, fixed);
+    let free = found.get_mut(source.required().len()..)?;
+    free.sort_by_key(|found| (Reverse((found.tasks, found.gpus)), found.at));
     run_of(source, ask, &found, nodes).or_else(|| {
-        found
-            .get_mut(fixed..)?
-            .sort_by(|a, b| (b.2, b.1, a.0).cmp(&(a.2, a.1, b.0)));
+        let free = found.get_mut(source.required().len()..)?;
+        free.sort_by_key(|found| (Reverse((found.gpus, found.tasks)), found.at));
         run_of(source, ask, &found, nodes)
     })
-}
-
-fn by_tasks_then_gpus(found: &mut [(usize, u32, u32)], fixed: usize) {
-    if let Some(free) = found.get_mut(fixed..) {
-        free.sort_by(|a, b| (b.1, b.2, a.0).cmp(&(a.1, a.2, b.0)));
-    }
 }
 
 fn run_of<'a>(
     source: &impl Source<'a>,
     ask: &Ask<'_>,
-    found: &[(usize, u32, u32)],
+    found: &[Found],
     nodes: u32,
 ) -> Option<Vec<Part>> {
     let (mut tasks, mut gpus) = (0u64, 0u64);
     let mut best = None;
-    for (count, (_, task_room, gpu_room)) in (1u32..).zip(found) {
-        tasks += u64::from(*task_room);
-        gpus += u64::from(*gpu_room);
+    for (count, room) in (1u32..).zip(found) {
+        tasks += u64::from(room.tasks);
+        gpus += u64::from(room.gpus);
         if count < nodes {
             continue;
         }
@@ -134,7 +179,7 @@ fn run_of<'a>(
             }
         }
     }
-    let chosen = found.get(..best?)?.iter().map(|(at, _, _)| *at).collect();
+    let chosen = found.get(..best?)?.iter().map(|found| found.at).collect();
     deal_out(source, ask, chosen)
 }
 
@@ -167,14 +212,14 @@ fn deal_out<'a>(
         }
     };
     let parts = chosen.into_iter().zip(tasks.into_iter().zip(gpus));
-    Some(
-        parts
-            .map(|(slot, (tasks, gpus))| Part {
-                slot,
-                need: Need { tasks, gpus },
-            })
-            .collect(),
-    )
+    let parts = parts.map(|(slot, (tasks, gpus))| Part {
+        slot,
+        need: Need { tasks, gpus },
+    });
+    let parts: Vec<Part> = parts.collect();
+    // Rooms for tasks and for GPUs were counted apart; where they depend on one another, the sum of both may be too much.
+    let holds = |part: &Part| source.slot(part.slot).fits(ask, part.need);
+    (!ask.is_bound() || parts.iter().all(holds)).then_some(parts)
 }
 
 /// Deals `total` things out one at a time, round and round, never more than each has room for. This is how Slurm counts

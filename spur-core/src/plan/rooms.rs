@@ -4,6 +4,7 @@ use super::ask::{Ask, Need};
 use super::devices::{self, Place};
 use super::fit::{Part, Source};
 use super::slot::Slot;
+use super::topology::Fabric;
 use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::node::Node;
@@ -54,6 +55,10 @@ pub(crate) struct Rooms<'a> {
     pub(super) slots: Vec<Slot<'a>>,
     /// By position.
     nodes: Vec<&'a Node>,
+    /// By position: the node's place among all nodes, and its weight; no weights if all have the same.
+    ranks: Vec<usize>,
+    weights: Vec<u32>,
+    fabric: &'a Fabric,
     positions: BTreeMap<NodeId, usize>,
     /// Free CPU ids of nodes that were given something in this pass.
     cpus_left: BTreeMap<usize, IdSet>,
@@ -65,10 +70,12 @@ pub(crate) struct Rooms<'a> {
 impl<'a> Rooms<'a> {
     /// All nodes that take jobs.
     pub(super) fn now(cluster: &'a Cluster) -> Self {
-        let (mut slots, mut nodes) = (Vec::new(), Vec::new());
-        for (id, row, shape) in cluster.fleet().nodes().filter(|(_, row, _)| row.takes) {
+        let (mut slots, mut nodes, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
+        let all = cluster.fleet().nodes().zip(0..);
+        for ((id, row, shape), rank) in all.filter(|((_, row, _), _)| row.takes) {
             if let Some(node) = cluster.nodes.get(&id) {
                 nodes.push(node);
+                ranks.push(rank);
                 let free = row.free;
                 slots.push(Slot { shape, free });
             }
@@ -80,6 +87,9 @@ impl<'a> Rooms<'a> {
             gpus: vec![none.clone(); GPU_LEVELS],
             cpus: vec![none.clone(); LOG_LEVELS],
             memory: vec![none; LOG_LEVELS],
+            weights: weights(cluster, &nodes),
+            fabric: cluster.fabric(),
+            ranks,
             nodes,
             slots,
         };
@@ -188,6 +198,33 @@ impl<'a> Source<'a> for Choice<'_, 'a> {
     fn required(&self) -> &[usize] {
         self.required
     }
+
+    fn fabric(&self) -> Option<&Fabric> {
+        let fabric = self.rooms.fabric;
+        fabric.matters().then_some(fabric)
+    }
+
+    fn leaf(&self, position: usize) -> Option<usize> {
+        let node = self.rooms.nodes.get(position)?;
+        self.rooms.fabric.leaf(node.id)
+    }
+
+    fn rank(&self, position: usize) -> usize {
+        self.rooms.ranks.get(position).copied().unwrap_or(position)
+    }
+
+    fn weight(&self, position: usize) -> u32 {
+        self.rooms.weights.get(position).copied().unwrap_or(1)
+    }
+}
+
+/// The weights of nodes; none if all have the same.
+fn weights(cluster: &Cluster, nodes: &[&Node]) -> Vec<u32> {
+    let mut configured = cluster.node_config.values().map(|config| config.weight);
+    if configured.all(|weight| weight == 1) {
+        return Vec::new();
+    }
+    nodes.iter().map(|node| cluster.weight(node)).collect()
 }
 
 fn free_cpus(node: &Node) -> IdSet {
