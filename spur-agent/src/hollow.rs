@@ -207,6 +207,8 @@ fn hello(config: &Config) -> NodeHello {
         jobs: Vec::new(),
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
     }
 }
 

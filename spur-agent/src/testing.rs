@@ -93,5 +93,7 @@ pub(crate) fn hello() -> NodeHello {
         jobs: Vec::new(),
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
     }
 }

@@ -2,14 +2,16 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
+mod why;
 
 pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
+pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
 use crate::denial::{Denial, DenialCount, DenialRow};
-use crate::id::{Generation, Gid, JobId, NodeName, StepId, StepKind, Uid};
+use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, Uid};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
@@ -191,6 +193,11 @@ pub enum Request {
     },
     /// Jobs that hold GPUs and do not use them; one's own, or everybody's for an operator.
     IdleGpus,
+    /// Why a job waits (owner or operator; others learn what `squeue` shows).
+    Explain {
+        /// Which job.
+        job: JobId,
+    },
 }
 
 /// Which jobs.
@@ -212,6 +219,9 @@ pub struct JobFilter {
     pub nodes: Vec<NodeName>,
     /// Of these accounts.
     pub accounts: Vec<String>,
+    /// With the expected starts of those that wait; selects nothing.
+    #[serde(default)]
+    pub estimates: bool,
 }
 
 /// An answer.
@@ -267,6 +277,8 @@ pub enum Reply {
     Usage(Box<UsageReport>),
     /// Jobs of the accounting record, in its order.
     Accounting(Vec<AccountedJob>),
+    /// Why a job waits.
+    Explanation(Box<Explanation>),
 }
 
 /// What `srun` needs to reach the agents of its step.
@@ -400,6 +412,18 @@ pub struct JobView {
     /// Its place in the queue among jobs of the same priority: the earliest comes first.
     #[serde(default)]
     pub due: Millis,
+    /// Nodes where it failed to start and is not tried again.
+    #[serde(default)]
+    pub avoid: Vec<NodeId>,
+    /// Nodes where its last run is not cleaned up.
+    #[serde(default)]
+    pub uncleaned: Vec<NodeId>,
+    /// Nodes that it names and that take no jobs now, while it waits for them. Filled in by the one who answers.
+    #[serde(default)]
+    pub unavailable: Vec<NodeName>,
+    /// When it is expected to start. Filled in by the one who answers, if asked.
+    #[serde(default)]
+    pub expected: Option<StartEstimate>,
 }
 
 /// A step as queries show it.

@@ -13,6 +13,7 @@ mod orders;
 mod place;
 mod purge;
 mod report;
+mod rest;
 mod step;
 mod stored;
 mod submit;
@@ -136,9 +137,11 @@ impl Cluster {
                 note,
                 suffices,
                 gpus_sick,
+                gpu_notes,
             } => {
                 let condition = (*fence, note.as_str(), *suffices);
-                self.on_fence_changed(*node, condition, gpus_sick.as_ref(), fx)
+                let gpus = gpus_sick.as_ref().map(|sick| (sick, gpu_notes.as_slice()));
+                self.on_fence_changed(*node, condition, gpus, fx)
             }
             Event::Submitted {
                 job,
@@ -188,13 +191,14 @@ impl Cluster {
                 generation,
                 why,
                 node_fault,
+                rests,
             } => {
                 let from = report::Origin {
                     job: *job,
                     node: *node,
                     generation: *generation,
                 };
-                self.on_launch_failed(at, from, why, *node_fault, fx)
+                self.on_launch_failed(at, from, why, (*node_fault, *rests), fx)
             }
             Event::Cleaned {
                 job,
@@ -240,6 +244,7 @@ impl Cluster {
                 idle,
             } => self.on_gpu_idle(*job, (*node, *gpu), idle.as_ref(), fx),
             Event::Utilization { node, gpus } => self.on_utilization(at, *node, gpus, fx),
+            Event::NodeRested { node } => self.on_node_rested(*node, fx),
         }
     }
 

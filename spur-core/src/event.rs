@@ -5,7 +5,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
-use crate::node::{AdminState, FenceState, NodeConfig};
+use crate::node::{AdminState, FenceState, GpuNote, NodeConfig};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, NodeShare};
 use crate::time::{Millis, TimeLimit};
@@ -48,6 +48,12 @@ pub struct NodeHello {
     /// GPUs that must not be granted now, by index; `None` from agents that do not say.
     #[serde(default)]
     pub gpus_sick: Option<IdSet>,
+    /// Why each of them must not be.
+    #[serde(default)]
+    pub gpu_notes: Vec<GpuNote>,
+    /// Whether the agent lets a GPU that is missing keep its index; `None` from agents that do not say: it does not.
+    #[serde(default)]
+    pub keeps_gpus: Option<bool>,
 }
 
 /// A decision or a fact. The log is a sequence of `(at, Event)`.
@@ -165,8 +171,11 @@ pub enum Event {
         generation: Generation,
         /// What went wrong, for people.
         why: String,
-        /// The node is at fault (fence, disk, cgroups): it is drained. Otherwise the job is (bad directory, no such user).
+        /// The node is at fault (fence, disk, cgroups). Otherwise the job is (bad directory, no such user).
         node_fault: bool,
+        /// The node rests and the job is tried elsewhere. In logs from before that, the node was drained and the job held.
+        #[serde(default)]
+        rests: bool,
     },
     /// A node reports that nothing of the job is left there and no process holds its devices.
     Cleaned {
@@ -251,6 +260,9 @@ pub enum Event {
         /// GPUs that must not be granted now, by index; `None`: as before.
         #[serde(default)]
         gpus_sick: Option<IdSet>,
+        /// Why each of them must not be.
+        #[serde(default)]
+        gpu_notes: Vec<GpuNote>,
     },
     /// Ended jobs that are older than the minimum age are forgotten.
     Purged {
@@ -274,5 +286,10 @@ pub enum Event {
         node: NodeId,
         /// (index, busy share in thousandths).
         gpus: Vec<(u32, u16)>,
+    },
+    /// A node has rested long enough after launches failed there.
+    NodeRested {
+        /// Which node.
+        node: NodeId,
     },
 }

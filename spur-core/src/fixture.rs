@@ -61,6 +61,8 @@ pub(crate) fn hello(name: &str, inventory: Inventory) -> NodeHello {
         jobs: Vec::new(),
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: None,
     }
 }
 

@@ -57,6 +57,30 @@ impl Default for NodeConfig {
     }
 }
 
+/// Why a GPU must not be granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuNote {
+    /// Its index.
+    pub gpu: u32,
+    /// For people.
+    pub why: String,
+}
+
+/// Launches that failed on a node in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchTrouble {
+    /// How many, at least 1; those that fall into one rest count once.
+    pub failures: u32,
+    /// When the last of them failed.
+    pub last: Millis,
+    /// No job is placed there before; `None`: the rest is over, and the next launch tells.
+    pub until: Option<Millis>,
+    /// The job of the last.
+    pub job: JobId,
+    /// What went wrong with it.
+    pub why: String,
+}
+
 /// A node: its inventory, condition and use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -124,12 +148,26 @@ pub struct Node {
     /// How busy GPUs were lately, in order of index. Forgotten when the GPU changes hands; absent where nothing tells.
     #[serde(default)]
     pub utilization: Vec<GpuRecent>,
+    /// Launches that failed here and were not followed by one that worked.
+    #[serde(default)]
+    pub trouble: Option<LaunchTrouble>,
+    /// Why each of `gpus_sick` is out of order, as its agent says.
+    #[serde(default)]
+    pub gpu_notes: Vec<GpuNote>,
 }
 
 impl Node {
     /// Forgets how busy these GPUs were: somebody else holds them from now on.
     pub(crate) fn forget_use(&mut self, gpus: &IdSet) {
         self.utilization.retain(|recent| !gpus.contains(recent.gpu));
+    }
+
+    /// Whether it is left alone for a while because launches failed there.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        self.trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.until.is_some())
     }
 
     /// Whether the fence is what the node requires; where its agent did not say, any proven fence is.

@@ -16,6 +16,7 @@ pub(crate) mod rooms;
 pub(crate) mod shape;
 pub(crate) mod slot;
 pub(crate) mod topology;
+pub mod why;
 
 #[cfg(test)]
 mod tests;

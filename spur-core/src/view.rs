@@ -51,6 +51,10 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         cancelled_by: job.cancelled_by,
         idle: idle(cluster, job),
         due: crate::plan::policy::due(job),
+        avoid: job.avoid.iter().copied().collect(),
+        uncleaned: job.uncleaned.iter().copied().collect(),
+        unavailable: Vec::new(),
+        expected: None,
     }
 }
 

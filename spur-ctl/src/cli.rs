@@ -23,6 +23,7 @@ pub mod stats;
 pub mod submit;
 pub mod usage;
 pub mod users;
+pub mod why;
 
 use failure::Failure;
 use flags::getopt::{self, Options, Source};

@@ -135,11 +135,13 @@ impl Links {
                 note,
                 suffices,
                 gpus_sick,
+                gpu_notes,
             } => Some(AgentWord::Fence {
                 state,
                 note,
                 suffices,
                 gpus_sick,
+                gpu_notes,
             }),
         }
     }

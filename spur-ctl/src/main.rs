@@ -9,6 +9,7 @@ const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
 
 Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sstat seff
                       usage    what a job used, and GPUs that are held and not used
+                      why      why a job waits, until when, and what can be done about it
                       fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
                       sim      what the planner would do, without a cluster
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn is_program(name: &str) -> bool {
-    matches!(name, "spurctld" | "stats" | "sim" | "dev") || cli::command(name).is_some()
+    matches!(name, "spurctld" | "stats" | "why" | "sim" | "dev") || cli::command(name).is_some()
 }
 
 fn run(name: &str, args: Vec<OsString>) -> ExitCode {
@@ -67,6 +68,7 @@ fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         (Some(command), _) => ExitCode::from(cli::run(command, &args)),
         (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
         (None, "sim") => ExitCode::from(cli::finish(cli::sim::main(&args))),
+        (None, "why") => ExitCode::from(cli::finish(cli::why::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),
     }

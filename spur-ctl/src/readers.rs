@@ -7,7 +7,7 @@ pub mod rows;
 
 use rows::Rows;
 use spur_core::api::{JobView, NodeView, Stats};
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::partition::Partition;
 use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
@@ -45,6 +45,12 @@ impl View {
     /// A job's row.
     pub fn job(&self, job: JobId) -> Option<&Arc<JobView>> {
         self.jobs.get(job.0)
+    }
+
+    /// The row of the node with this name.
+    pub fn node_named(&self, name: &NodeName) -> Option<&NodeView> {
+        let mut rows = self.nodes.iter();
+        rows.find(|row| row.node.name == *name).map(|row| &**row)
     }
 
     /// A node's row.

@@ -5,6 +5,7 @@ mod bounds;
 mod denials;
 mod queries;
 mod usage;
+mod why;
 
 use crate::denials::Denials;
 use crate::driver::{Act, Answer, Ask, Await, Command, Input, JobChange, Watch};
@@ -206,6 +207,9 @@ impl Service {
                 .accounting(view, caller, filter, after, limit)
                 .await?
                 .into(),
+            Request::Explain { job } => {
+                why::explain(&view, caller, job, crate::driver::now())?.into()
+            }
             Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
             Request::Shutdown => {
                 operators_only(caller)?;

@@ -337,6 +337,8 @@ impl Machine {
                 .collect(),
             fence_suffices: None,
             gpus_sick: None,
+            gpu_notes: Vec::new(),
+            keeps_gpus: Some(true),
         }
     }
 }

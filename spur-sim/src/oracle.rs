@@ -86,7 +86,8 @@ impl Oracle {
             | Event::Denials { .. }
             | Event::FenceChanged { .. }
             | Event::GpuIdle { .. }
-            | Event::Utilization { .. } => {}
+            | Event::Utilization { .. }
+            | Event::NodeRested { .. } => {}
         }
     }
 

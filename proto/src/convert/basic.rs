@@ -10,7 +10,7 @@ use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, 
 use spur_core::job::spec::{Owner, Payload};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepShare;
-use spur_core::node::FenceState;
+use spur_core::node::{FenceState, GpuNote};
 use spur_core::resources::{
     DeviceFile, Gpu, GpuCount, GpuLink, GpuVendor, IdSet, Inventory, MemoryRequest, NodeShare,
     PartOf,
@@ -96,6 +96,7 @@ impl Wire for NodeName {
     }
 }
 
+record!(GpuNote = GpuNote { req gpu, req why });
 impl Wire for IdSet {
     type Pb = wire::IdSet;
     fn to_pb(&self) -> wire::IdSet {

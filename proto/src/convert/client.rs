@@ -3,15 +3,16 @@
 use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
-    AccountFilter, AccountedJob, GpuNow, Grant, GrantNode, IdleGpu, JobFilter, JobView, NodeEvent,
-    NodeRows, NodeView, Refusal, RefusalKind, Reply, Request, RunKey, SeriesKind, SeriesPoint,
-    SeriesView, Stats, StepView, UsageReport,
+    AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
+    JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply, Request, RunKey,
+    SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate, Stats, StepView, Stop, Stopped,
+    UsageReport,
 };
 use spur_core::id::JobId;
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
-use spur_core::node::{AdminState, GpuRecent, Node};
+use spur_core::node::{AdminState, GpuRecent, LaunchTrouble, Node};
 use spur_core::partition::{Partition, PartitionState};
 
 choice!(JobKind = JobKind { Batch, Run, Alloc });
@@ -111,18 +112,20 @@ record!(StepSpec = StepSpec {
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
+    def estimates,
 });
 record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
 record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
-    def generation, opt cancelled_by, rep idle, def due,
+    def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
 });
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
     req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
     req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
-    req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization,
+    req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization, opt trouble,
+    rep gpu_notes,
 });
 record!(NodeView = NodeView { req node, rep partitions, req completing, req planned, rep features, def weight });
 record!(Stats = Stats {
@@ -135,6 +138,40 @@ record!(Grant = Grant { req step, req job, rep nodes, req cpus_per_task });
 record!(Refusal = Refusal { req kind, req text });
 record!(NodeRows = NodeRows { req node, rep rows });
 record!(IdleGpu = IdleGpu { req node, req gpu, req idle });
+choice!(
+    StartBasis = StartBasis {
+        Reserved,
+        Estimated,
+        Never
+    }
+);
+choice!(
+    Stop = NodeStop {
+        Excluded,
+        NotNamed,
+        Feature,
+        TooSmall,
+        LaunchFailed,
+        Unclean,
+        Down,
+        Silent,
+        Drained,
+        Unfenced,
+        Changing,
+        Resting,
+        SickGpus,
+        Busy,
+        Shape,
+        Nothing,
+    }
+);
+record!(StartEstimate = StartEstimate { opt start, req basis, rep nodes });
+record!(Stopped = NodesStopped { req by, req detail, req nodes, rep names });
+record!(Release = JobRelease { req node, req job, req user, req gives, opt until, req cleaning });
+record!(Explanation = Explanation {
+    req job, req reason, req words, req partition, req need, req cause, req eligible, req ahead, req nodes, rep stopped,
+    rep releases, opt by_limits, opt expected, rep advice,
+});
 choice!(
     SeriesKind = SeriesKind {
         Cpu,
@@ -155,6 +192,7 @@ record!(SeriesPoint = SeriesPoint { req millis, req mean, req min, req max });
 record!(SeriesView = SeriesView { req node, req kind, opt gpu, req step, rep points });
 record!(UsageReport = UsageReport { req record, rep now, rep events, rep series });
 
+record!(LaunchTrouble = LaunchTrouble { req failures, req last, opt until, req job, req why });
 record!(GpuRecent = GpuRecent { req gpu, req permille, req at });
 
 impl Wire for (JobId, Option<Refusal>) {
@@ -197,6 +235,7 @@ variants!(Request = CallRequest in call_request {
     rec UpdatePartition { req name, req state };
     rec Usage { req job, req watch, req details };
     rec Accounting { req filter, opt after, req limit };
+    rec Explain { req job };
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -208,6 +247,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Script;
     one Stats;
     one Usage;
+    one Explanation;
     list PerJob;
     list Jobs;
     list Nodes;

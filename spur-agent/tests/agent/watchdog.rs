@@ -16,6 +16,7 @@ fn said(node: &Node) -> Vec<(FenceState, Option<bool>, String)> {
             note,
             suffices,
             gpus_sick: _,
+            gpu_notes: _,
         } => Some((*state, *suffices, note.clone())),
         _ => None,
     })

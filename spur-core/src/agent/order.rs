@@ -225,6 +225,7 @@ impl Report {
                 generation,
                 why,
                 node_fault,
+                rests: true,
             },
             Self::Cleaned { job, generation } => Event::Cleaned {
                 job,
@@ -284,5 +285,8 @@ pub enum FromAgent {
         /// GPUs that must not be granted now, by index; `None`: as before.
         #[serde(default)]
         gpus_sick: Option<IdSet>,
+        /// Why each of them must not be.
+        #[serde(default)]
+        gpu_notes: Vec<crate::node::GpuNote>,
     },
 }

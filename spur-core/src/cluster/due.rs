@@ -11,7 +11,8 @@ use std::ops::Bound;
 const BATCH: usize = 10_000;
 
 impl Cluster {
-    /// Events that time alone makes due by `at`: limits reached, nodes lost, ended jobs to forget. Empty once all that it
+    /// Events that time alone makes due by `at`: limits reached, nodes lost, nodes that rested
+    /// long enough, ended jobs to forget. Empty once all that it
     /// named was applied.
     pub fn expired(&self, at: Millis) -> Vec<Event> {
         let mut events = Vec::new();
@@ -22,6 +23,7 @@ impl Cluster {
                 Due::Limit(job) => events.push(Event::TimedOut { job }),
                 Due::Lost(node) => events.push(Event::NodeLost { node }),
                 Due::Purge(job) => purged.push(job),
+                Due::Rested(node) => events.push(Event::NodeRested { node }),
                 Due::Begin(_) => {}
             }
         }
@@ -65,5 +67,6 @@ fn label(due: Due) -> &'static str {
         Due::Lost(_) => "silent node",
         Due::Purge(_) => "ended job",
         Due::Begin(_) => "begin time",
+        Due::Rested(_) => "resting node",
     }
 }

@@ -29,6 +29,8 @@ pub(super) enum Due {
     Purge(JobId),
     /// A waiting job may start: worth a planning pass, nothing to log.
     Begin(JobId),
+    /// A node has rested long enough.
+    Rested(NodeId),
 }
 
 /// See the module.
@@ -42,7 +44,7 @@ pub(super) struct Index {
     pub(super) due: BTreeSet<(Millis, Due)>,
     pub(super) begins: BTreeSet<(Millis, JobId)>,
     jobs: BTreeMap<JobId, (Millis, Due)>,
-    nodes: BTreeMap<NodeId, (Millis, Due)>,
+    nodes: BTreeMap<NodeId, Vec<(Millis, Due)>>,
 }
 
 impl Index {
@@ -72,24 +74,29 @@ impl Index {
         self.jobs.insert(job.id, (at, due));
         match due {
             Due::Begin(id) => drop(self.begins.insert((at, id))),
-            Due::Limit(_) | Due::Lost(_) | Due::Purge(_) => drop(self.due.insert((at, due))),
+            Due::Limit(_) | Due::Lost(_) | Due::Purge(_) | Due::Rested(_) => {
+                self.due.insert((at, due));
+            }
         }
     }
 
     fn forget_node(&mut self, id: NodeId) {
-        if let Some(entry) = self.nodes.remove(&id) {
+        for entry in self.nodes.remove(&id).unwrap_or_default() {
             self.due.remove(&entry);
         }
     }
 
     fn set_node(&mut self, node: &Node, node_timeout: u64) {
         self.fabric.see(node.id, &node.name);
-        if node.connected || node.lost {
-            return;
+        let silent = !node.connected && !node.lost;
+        let lost = silent.then(|| (node.last_seen.plus_secs(node_timeout), Due::Lost(node.id)));
+        let until = node.trouble.as_ref().and_then(|trouble| trouble.until);
+        let rested = until.map(|until| (until, Due::Rested(node.id)));
+        let entries: Vec<_> = lost.into_iter().chain(rested).collect();
+        if !entries.is_empty() {
+            self.due.extend(&entries);
+            self.nodes.insert(node.id, entries);
         }
-        let entry = (node.last_seen.plus_secs(node_timeout), Due::Lost(node.id));
-        self.nodes.insert(node.id, entry);
-        self.due.insert(entry);
     }
 }
 

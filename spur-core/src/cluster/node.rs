@@ -6,10 +6,13 @@ use crate::event::NodeHello;
 use crate::id::{Generation, JobId, NodeId, Uid};
 use crate::job::state::JobState;
 use crate::job::step::StepState;
-use crate::node::{AdminState, FenceState, Node};
+use crate::node::{AdminState, FenceState, GpuNote, Node};
 use crate::resources::{IdSet, Inventory};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest note on one GPU, in characters.
+const NOTE_CHARS_MAX: usize = 300;
 
 impl Cluster {
     /// An agent is there. What it holds and should not is revoked; what it should hold and does not is ordered again.
@@ -24,6 +27,12 @@ impl Cluster {
         let rebooted = node.boot_id != hello.boot_id;
         if rebooted {
             node.utilization.clear();
+            node.trouble = None;
+        } else if node.agent_start != hello.agent_start
+            && let Some(trouble) = &mut node.trouble
+        {
+            // Somebody may have put it right: it is tried again at once, and its failures still count.
+            trouble.until = None;
         }
         update_from(node, hello, at);
         fx.touched_nodes.insert(id);
@@ -35,7 +44,7 @@ impl Cluster {
         }
         let held: BTreeMap<JobId, Generation> = hello.jobs.iter().copied().collect();
         self.clean_absent(at, id, &held, fx);
-        self.adopt_inventory(at, id, &hello.inventory);
+        self.adopt_inventory(at, id, hello);
         self.revoke_unwanted(id, &held, fx);
         self.order_again(id, &held, fx);
         Ok(())
@@ -137,16 +146,17 @@ impl Cluster {
         })
     }
 
-    /// Takes over what the node offers now. If that does not cover what jobs hold there, it waits until they hold nothing,
-    /// and the node is drained.
-    fn adopt_inventory(&mut self, at: Millis, id: NodeId, found: &Inventory) {
+    /// Takes over what the node offers now. If that does not cover what jobs hold there, it waits until they hold nothing; until
+    /// then no job is placed there. Of an agent that does not keep its GPUs in their places the node is drained as well.
+    fn adopt_inventory(&mut self, at: Millis, id: NodeId, hello: &NodeHello) {
+        let found = &hello.inventory;
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
         node.next_inventory = None;
         if let Err(gone) = covers(found, node) {
             node.next_inventory = Some(found.clone());
-            if node.admin == AdminState::Up {
+            if hello.keeps_gpus != Some(true) && node.admin == AdminState::Up {
                 node.admin = AdminState::Drain;
                 node.reason = format!("jobs hold {gone}, which the node has no more");
                 node.reason_by = Some((Uid(0), at));
@@ -215,6 +225,9 @@ impl Cluster {
     ) -> Taken {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.admin = admin;
+        if admin == AdminState::Up {
+            node.trouble = None;
+        }
         reason.clone_into(&mut node.reason);
         node.reason_by = if reason.is_empty() {
             None
@@ -233,14 +246,15 @@ impl Cluster {
         &mut self,
         id: NodeId,
         (fence, note, suffices): (FenceState, &str, Option<bool>),
-        gpus_sick: Option<&IdSet>,
+        gpus: Option<(&IdSet, &[GpuNote])>,
         fx: &mut Effects,
     ) -> Taken {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.fence = fence;
         node.fence_suffices = suffices;
-        if let Some(sick) = gpus_sick {
+        if let Some((sick, notes)) = gpus {
             node.gpus_sick = known(sick, &node.inventory);
+            node.gpu_notes = noted(&node.gpus_sick, notes);
         }
         note.clone_into(&mut node.fence_note);
         fx.touched_nodes.insert(id);
@@ -276,6 +290,16 @@ fn known(gpus: &IdSet, inventory: &Inventory) -> IdSet {
     gpus.iter().filter(|gpu| *gpu < count).collect()
 }
 
+/// What is said of those GPUs: the first note of each, cut to a line.
+fn noted(sick: &IdSet, notes: &[GpuNote]) -> Vec<GpuNote> {
+    let of = |gpu: u32| {
+        let note = notes.iter().find(|note| note.gpu == gpu)?;
+        let why = note.why.chars().take(NOTE_CHARS_MAX).collect();
+        Some(GpuNote { gpu, why })
+    };
+    sick.iter().filter_map(of).collect()
+}
+
 fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
     node.connected = true;
     node.lost = false;
@@ -290,6 +314,7 @@ fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
         hello.gpus_sick.as_ref().unwrap_or(&IdSet::new()),
         &hello.inventory,
     );
+    node.gpu_notes = noted(&node.gpus_sick, &hello.gpu_notes);
     node.version.clone_from(&hello.version);
     node.os.clone_from(&hello.os);
     node.hostname.clone_from(&hello.hostname);
@@ -328,5 +353,7 @@ fn new_node(id: NodeId, hello: &NodeHello) -> Node {
         next_inventory: None,
         fence_suffices: hello.fence_suffices,
         utilization: Vec::new(),
+        trouble: None,
+        gpu_notes: Vec::new(),
     }
 }

@@ -113,6 +113,7 @@ pub(crate) fn takes_jobs(node: &Node) -> bool {
         && node.admin == AdminState::Up
         && node.has_required_fence()
         && node.next_inventory.is_none()
+        && !node.is_resting()
 }
 
 fn fits(node: &Node, share: &NodeShare) -> Taken {

@@ -50,7 +50,11 @@ impl Cluster {
         }
         step.reported.insert(from.node, exit);
         step.oom |= oom;
+        let started = job.started;
         fx.touched_jobs.insert(from.job);
+        self.launch_worked_on(from.node, started, fx);
+        let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
+        let step = job.steps.get_mut(&kind).ok_or("no such step")?;
         if step.reported.len() < step.shares.len() {
             return Ok(());
         }
@@ -68,15 +72,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// A batch job that a node could not start goes back to the queue, held, whatever `--no-requeue` says: nothing of it ran.
-    /// One that is itself at fault (an output file that its user may not open) fails with `0:53`, as in Slurm. Other jobs
+    /// A batch job that a node could not start goes back to the queue, whatever `--no-requeue` says: nothing of it ran. It is tried on
+    /// other nodes, and held when several failed or none is left. One that is itself at fault (an output file that its user may not open) fails with `0:53`, as in Slurm. Other jobs
     /// have a client that waits for an answer, so they fail.
     pub(super) fn on_launch_failed(
         &mut self,
         at: Millis,
         from: Origin,
         why: &str,
-        node_fault: bool,
+        (node_fault, rests): (bool, bool),
         fx: &mut Effects,
     ) -> Taken {
         let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
@@ -90,20 +94,26 @@ impl Cluster {
         let text = format!("{}: {why}", node.name);
         if node_fault {
             job.avoid.insert(from.node);
-            if node.admin == AdminState::Up {
+            if !rests && node.admin == AdminState::Up {
                 node.admin = AdminState::Drain;
                 node.reason = format!("job {} could not be started: {why}", from.job);
                 node.reason_by = Some((Uid(0), at));
             }
             fx.touched_nodes.insert(from.node);
         }
-        match job.spec.kind {
+        let kind = job.spec.kind;
+        if node_fault && rests {
+            self.launch_failed_on(at, from.node, from.job, why);
+        }
+        match kind {
             JobKind::Batch if node_fault => {
-                let hold = Some((Reason::LaunchFailedHeld, text));
+                let job = self.jobs.get(&from.job).ok_or("no such job")?;
+                let again = rests && self.may_try_elsewhere(job);
+                let hold = (!again).then_some((Reason::LaunchFailedHeld, text));
                 self.requeue_job(at, from.job, hold, None, fx)
             }
             JobKind::Batch | JobKind::Run | JobKind::Alloc => {
-                let exit = match job.spec.kind {
+                let exit = match kind {
                     JobKind::Batch => SETUP_FAILED,
                     JobKind::Run | JobKind::Alloc => ExitStatus { code: 1, signal: 0 },
                 };

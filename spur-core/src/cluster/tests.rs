@@ -1,5 +1,6 @@
 mod life;
 mod nodes;
 mod random;
+mod rest;
 mod upgrade;
 mod usage;

@@ -274,7 +274,7 @@ fn log_level(amount: u64) -> usize {
 }
 
 /// Compares names as people read them: `n9` before `n10`.
-pub(crate) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+pub fn natural(a: &str, b: &str) -> std::cmp::Ordering {
     let split = |name: &str| {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         name.len() - digits

@@ -3,6 +3,7 @@
 pub mod node_state;
 
 use crate::api::RefusalKind;
+use crate::id::NodeName;
 use crate::job::state::{JobState, Reason};
 use std::fmt;
 
@@ -164,9 +165,22 @@ pub fn reason(reason: Reason) -> &'static str {
     }
 }
 
-/// The reason as one word, as `scontrol` shows it and as programs that split at blanks need it.
-pub fn reason_word(why: Reason) -> String {
-    reason(why).replace(' ', "_")
+/// The reason with what belongs to it: `ReqNodeNotAvail, UnavailableNodes:n[3-4]`.
+pub fn reason_with(why: Reason, unavailable: &[NodeName]) -> String {
+    if why != Reason::ReqNodeNotAvail || unavailable.is_empty() {
+        return reason(why).to_owned();
+    }
+    let names: Vec<&str> = unavailable.iter().map(NodeName::as_str).collect();
+    format!(
+        "{}, UnavailableNodes:{}",
+        reason(why),
+        super::hostlist::compress(&names)
+    )
+}
+
+/// A reason as one word, as `scontrol` shows it and as programs that split at blanks need it.
+pub fn one_word(reason: &str) -> String {
+    reason.replace(' ', "_")
 }
 
 impl fmt::Display for Reason {
@@ -234,9 +248,14 @@ mod tests {
             "launch failed requeued held"
         );
         assert_eq!(
-            reason_word(Reason::LaunchFailedHeld),
+            one_word(reason(Reason::LaunchFailedHeld)),
             "launch_failed_requeued_held"
         );
+        let nodes: Vec<NodeName> = ["n3", "n4"].map(|n| NodeName::new(n).unwrap()).into();
+        let shown = reason_with(Reason::ReqNodeNotAvail, &nodes);
+        assert_eq!(shown, "ReqNodeNotAvail, UnavailableNodes:n[3-4]");
+        assert_eq!(one_word(&shown), "ReqNodeNotAvail,_UnavailableNodes:n[3-4]");
+        assert_eq!(reason_with(Reason::Priority, &nodes), "Priority");
         assert_eq!(format!("{:>12}", Reason::Priority), "    Priority");
     }
 

@@ -24,7 +24,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     let query = filter::squeue(options, Uid(process::uid()), users::uid_of)?;
     output::complain(&query.notices);
     output::repeat(Command::Squeue, options, || {
-        let jobs = fetch(&query)?;
+        let jobs = fetch(options, &query)?;
         let view = view(options);
         output::print(&page(options, &query, &view, jobs)?);
         Ok(())
@@ -51,11 +51,12 @@ fn view(options: &Options) -> View {
     }
 }
 
-fn fetch(query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
+fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
     if query.nothing && query.filter.ids.is_empty() {
         return Ok(Vec::new());
     }
     let mut wanted = query.filter.clone();
+    wanted.estimates = shows_starts(options);
     // Ended jobs must come too, to tell a job that ended from one that never was.
     if !wanted.ids.is_empty() || query.completing {
         wanted.states.clear();
@@ -73,6 +74,31 @@ fn fetch(query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
         return Err(failed(Trouble::Refused(Refusal { kind, text })));
     }
     Ok(jobs)
+}
+
+/// Whether expected starts are shown or sorted by: only then the controller works them out.
+fn shows_starts(options: &Options) -> bool {
+    let names = |list: &str| {
+        let words = list
+            .split(',')
+            .map(|word| word.split([':', '#', '.']).next());
+        words.flatten().any(|word| {
+            ["StartTime", "EndTime", "SchedNodes"]
+                .iter()
+                .any(|name| word.trim().eq_ignore_ascii_case(name))
+        })
+    };
+    let letters = |format: &str| format.contains(['S', 'e', 'Y']) || format.contains("%all");
+    let sorted = options
+        .value("sort")
+        .is_some_and(|sort| sort.contains(['S', 'e', 'Y']));
+    sorted
+        || options.on("start")
+        || match output::format(options) {
+            Some(output::Format::Names(list)) => names(&list) || list.eq_ignore_ascii_case("all"),
+            Some(output::Format::Letters(format)) => letters(&format),
+            None => false,
+        }
 }
 
 /// One job asked for by number, and by nothing else.

@@ -215,6 +215,7 @@ impl Writer {
                 note,
                 suffices,
                 gpus_sick,
+                gpu_notes,
             } => {
                 self.propose_quietly(
                     turn,
@@ -224,6 +225,7 @@ impl Writer {
                         note,
                         suffices,
                         gpus_sick,
+                        gpu_notes,
                     },
                 );
             }

@@ -237,5 +237,7 @@ pub enum AgentWord {
         suffices: Option<bool>,
         /// GPUs that must not be granted.
         gpus_sick: Option<spur_core::resources::IdSet>,
+        /// Why each of them must not be.
+        gpu_notes: Vec<spur_core::node::GpuNote>,
     },
 }

@@ -197,6 +197,8 @@ fn hello(name: &str) -> NodeHello {
         jobs: vec![],
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
     }
 }
 

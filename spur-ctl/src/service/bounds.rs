@@ -60,6 +60,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Stats
         | Request::Usage { .. }
         | Request::IdleGpus
+        | Request::Explain { .. }
         | Request::Shutdown => Ok(()),
     }
 }

@@ -64,6 +64,8 @@ pub(crate) fn hello(name: &str) -> NodeHello {
         jobs: vec![],
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
     }
 }
 

@@ -197,7 +197,7 @@ fn a_cancelled_job_is_revoked_everywhere() {
 }
 
 #[test]
-fn a_batch_job_that_cannot_be_started_is_held_and_the_node_drained() {
+fn logs_from_before_nodes_rested_drain_the_node_and_hold_the_job() {
     let mut world = World::new(2, 8);
     let job = world.start(gang(1, 8));
     let generation = world.job(job).generation;
@@ -207,6 +207,7 @@ fn a_batch_job_that_cannot_be_started_is_held_and_the_node_drained() {
         generation,
         why: "canary was not refused".to_owned(),
         node_fault,
+        rests: false,
     };
     world.does(failed(true));
     let held = world.job(job);
@@ -250,6 +251,7 @@ fn an_srun_job_that_cannot_be_started_fails() {
         generation,
         why,
         node_fault: false,
+        rests: true,
     });
     assert_eq!(world.job(job).reason, Reason::JobLaunchFailure);
     assert_eq!(world.node(0).admin, AdminState::Up);
@@ -265,6 +267,7 @@ fn a_batch_job_whose_files_cannot_be_opened_fails_and_the_node_goes_on() {
         generation: world.job(job).generation,
         why: "could not open stdout file".to_owned(),
         node_fault: false,
+        rests: true,
     });
     let job = world.job(job);
     assert_eq!(

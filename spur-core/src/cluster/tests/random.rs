@@ -387,6 +387,7 @@ impl History {
                     generation,
                     why,
                     node_fault,
+                    rests: true,
                 });
             }
             Op::Cancel { job } => self.apply(Event::Cancelled {
@@ -444,6 +445,7 @@ impl History {
                     note: String::new(),
                     suffices: None,
                     gpus_sick: None,
+                    gpu_notes: Vec::new(),
                 });
             }
             Op::Use {

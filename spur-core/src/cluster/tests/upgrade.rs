@@ -54,10 +54,11 @@ fn kind(event: &Event) -> &'static str {
         Event::Purged { .. } => "Purged",
         Event::GpuIdle { .. } => "GpuIdle",
         Event::Utilization { .. } => "Utilization",
+        Event::NodeRested { .. } => "NodeRested",
     }
 }
 
-const KINDS: usize = 25;
+const KINDS: usize = 26;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -194,6 +195,7 @@ impl Writer {
             note,
             suffices: Some(true),
             gpus_sick: Some([7].into_iter().collect()),
+            gpu_notes: Vec::new(),
         });
         let (admin, reason) = (AdminState::Drain, "disk".to_owned());
         self.does(Event::NodeUpdated {
@@ -272,7 +274,9 @@ impl Writer {
             generation,
             why,
             node_fault: true,
+            rests: true,
         });
+        self.does(Event::NodeRested { node });
         self.does(Event::NodeUpdated {
             node,
             admin: AdminState::Up,

@@ -1,10 +1,12 @@
 //! A node's state in `sinfo`'s and `scontrol`'s words.
 //!
 //! What the node is (down, or how much of it is taken) gives the base; what hangs over it (draining, completing, planned, not
-//! responding) gives flags or a mark. A node without the fence that it requires takes no job, so it shows as drained.
+//! responding) gives flags or a mark. A node without the fence that it requires takes no job, so it shows as drained; so does one
+//! that rests because launches failed there, or that waits to take over other hardware.
 
 use crate::api::NodeView;
-use crate::node::{AdminState, FenceState};
+use crate::node::{AdminState, FenceState, LaunchTrouble, Node};
+use std::borrow::Cow;
 
 /// How much of a node is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Base {
 pub struct State {
     /// How much is taken.
     pub base: Base,
-    /// Takes no new job: an operator said so, or it lacks the fence that it requires.
+    /// Takes no new job: an operator said so, it lacks the fence that it requires, or it rests.
     pub drain: bool,
     /// Cleans up after a job.
     pub completing: bool,
@@ -50,7 +52,7 @@ impl State {
         Self {
             base,
             drain: node.admin == AdminState::Drain
-                || base != Base::Down && !node.has_required_fence(),
+                || base != Base::Down && (!node.has_required_fence() || keeps_still(node)),
             completing: view.completing,
             planned: view.planned,
             silent: !node.connected,
@@ -125,21 +127,56 @@ pub fn fence(view: &NodeView) -> &'static str {
     }
 }
 
-/// Why no job starts there, for `sinfo -R` and `Reason=`: what an operator said, else what is wrong with the fence.
-pub fn reason(view: &NodeView) -> &str {
+/// Whether it takes no new job for a while and will by itself.
+fn keeps_still(node: &Node) -> bool {
+    node.is_resting() || node.next_inventory.is_some()
+}
+
+/// Why no job starts there, or not on all of it, for `sinfo -R` and `Reason=`: what an operator said, else what is wrong with the
+/// fence, else that it rests, else which GPUs are out of order.
+pub fn reason(view: &NodeView) -> Cow<'_, str> {
     let node = &view.node;
-    if node.reason.is_empty() && !node.has_required_fence() {
-        &node.fence_note
-    } else {
-        &node.reason
+    if !node.reason.is_empty() {
+        return Cow::Borrowed(&node.reason);
     }
+    if !node.has_required_fence() {
+        return Cow::Borrowed(&node.fence_note);
+    }
+    if let Some(trouble) = node.trouble.as_ref().filter(|_| node.is_resting()) {
+        let LaunchTrouble {
+            failures, job, why, ..
+        } = trouble;
+        let times = if *failures == 1 {
+            "a launch failed".to_owned()
+        } else {
+            format!("{failures} launches failed in a row")
+        };
+        return Cow::Owned(format!("rests, since {times}, last job {job}: {why}"));
+    }
+    if node.next_inventory.is_some() {
+        return Cow::Borrowed("waits for its jobs to end, to take over other hardware");
+    }
+    Cow::Owned(gpus_out(node))
+}
+
+/// `GPU 3 out of order: not found`; empty if all are well.
+pub fn gpus_out(node: &Node) -> String {
+    let why = |gpu: u32| {
+        let note = node.gpu_notes.iter().find(|note| note.gpu == gpu);
+        match note.map(|note| note.why.as_str()) {
+            None | Some("") => format!("GPU {gpu} out of order"),
+            Some(why) => format!("GPU {gpu} out of order: {why}"),
+        }
+    };
+    let all: Vec<String> = node.gpus_sick.iter().map(why).collect();
+    all.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::{Generation, NodeId, NodeName};
-    use crate::node::Node;
+    use crate::node::GpuNote;
     use crate::resources::{IdSet, Inventory};
     use crate::time::Millis;
 
@@ -179,6 +216,8 @@ mod tests {
             next_inventory: None,
             fence_suffices: None,
             utilization: Default::default(),
+            trouble: None,
+            gpu_notes: Vec::new(),
         };
         let mut view = NodeView {
             node,
@@ -190,6 +229,16 @@ mod tests {
         };
         edit(&mut view);
         view
+    }
+
+    fn trouble(until: Option<Millis>) -> LaunchTrouble {
+        LaunchTrouble {
+            failures: 2,
+            last: Millis(1),
+            until,
+            job: crate::id::JobId(7),
+            why: "no space left".to_owned(),
+        }
     }
 
     /// A node to which these words apply.
@@ -208,6 +257,9 @@ mod tests {
                     "unfenced" => view.node.fence = FenceState::Unfenced,
                     "waived" => view.node.fence_suffices = Some(true),
                     "guardless" => view.node.fence_suffices = Some(false),
+                    "resting" => view.node.trouble = Some(trouble(Some(Millis(9)))),
+                    "rested" => view.node.trouble = Some(trouble(None)),
+                    "changing" => view.node.next_inventory = Some(Inventory::default()),
                     _ => panic!("unknown word {word}"),
                 }
             }
@@ -255,6 +307,10 @@ mod tests {
             ("unfenced", "drain", "drained", "IDLE+DRAIN"),
             ("unfenced waived", "idle", "idle", "IDLE"),
             ("guardless", "drain", "drained", "IDLE+DRAIN"),
+            ("resting", "drain", "drained", "IDLE+DRAIN"),
+            ("half resting", "drng", "draining", "MIXED+DRAIN"),
+            ("rested", "idle", "idle", "IDLE"),
+            ("half changing", "drng", "draining", "MIXED+DRAIN"),
         ] {
             let view = described(words);
             let shown = (compact(&view), long(&view), with_flags(&view));
@@ -278,10 +334,26 @@ mod tests {
             v.node.fence_note = "no guard".to_owned();
         });
         assert_eq!(
-            (reason(&guardless), fence(&guardless)),
+            (reason(&guardless).as_ref(), fence(&guardless)),
             ("no guard", "fenced")
         );
         let told = view(|v| v.node.reason = "bad fan".to_owned());
         assert_eq!(reason(&told), "bad fan");
+        assert_eq!(
+            reason(&described("resting")),
+            "rests, since 2 launches failed in a row, last job 7: no space left"
+        );
+        let sick = view(|v| {
+            v.node.gpus_sick = IdSet::first(2);
+            v.node.gpu_notes = vec![GpuNote {
+                gpu: 1,
+                why: "not found".to_owned(),
+            }];
+        });
+        assert_eq!(
+            reason(&sick),
+            "GPU 0 out of order; GPU 1 out of order: not found"
+        );
+        assert_eq!(compact(&sick), "idle", "the node goes on");
     }
 }

@@ -95,12 +95,6 @@ fn by_moment(at: Option<Millis>) -> Key {
     Key::Number(at.map_or(i128::MAX, |at| at.0.into()))
 }
 
-/// When a job starts or started: an eligible time in the future is the earliest for a pending one.
-fn start(job: &JobView) -> Option<Millis> {
-    job.started
-        .or(job.spec.begin.filter(|begin| *begin > job.submitted))
-}
-
 fn priority_share(_: &View, job: &JobView) -> String {
     format!("{:.14}", f64::from(job.priority) / f64::from(u32::MAX))
 }
@@ -149,7 +143,7 @@ pub static COLUMNS: &[Column<JobView>] = &[
         'e',
         &["EndTime"],
         "END_TIME",
-        |v, j| moment(v, j.ended),
+        |v, j| moment(v, text::end(v, j)),
         |j| by_moment(j.ended),
     ),
     column('f', &["Feature"], "FEATURES", |_, j| {
@@ -240,8 +234,8 @@ pub static COLUMNS: &[Column<JobView>] = &[
         'S',
         &["StartTime"],
         "START_TIME",
-        |v, j| moment(v, start(j)),
-        |j| by_moment(start(j)),
+        |v, j| moment(v, text::start_shown(v, j)),
+        |j| by_moment(text::start(j)),
     ),
     number(
         'T',
@@ -266,7 +260,9 @@ pub static COLUMNS: &[Column<JobView>] = &[
     ),
     column('W', &["Licenses"], "LICENSES", null),
     column('X', &["CoreSpec"], "CORE_SPEC", not_applicable),
-    column('Y', &["SchedNodes"], "SCHEDNODES", null),
+    column('Y', &["SchedNodes"], "SCHEDNODES", |_, j| {
+        text::sched_nodes(j)
+    }),
     column('Z', &["WorkDir"], "WORK_DIR", |_, j| {
         j.spec.work_dir.clone()
     }),

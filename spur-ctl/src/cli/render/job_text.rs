@@ -2,10 +2,11 @@
 
 use super::{View, or_null};
 use spur_core::api::JobView;
+use spur_core::id::NodeName;
 use spur_core::job::state::JobState;
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::slurm::{codes, filename, gres, hostlist, timespec};
-use spur_core::time::TimeLimit;
+use spur_core::time::{Millis, TimeLimit};
 
 /// The state in full, `COMPLETING` while an ended job is being cleaned up.
 pub fn state(job: &JobView) -> &'static str {
@@ -19,7 +20,7 @@ pub fn state_compact(job: &JobView) -> &'static str {
 
 /// The reason in one word for lists.
 pub fn reason(job: &JobView) -> String {
-    codes::reason(job.reason).to_owned()
+    codes::reason_with(job.reason, &job.unavailable)
 }
 
 /// Names of the allocation's nodes, folded; empty while the job has none.
@@ -39,6 +40,41 @@ pub fn nodes_or_reason(job: &JobView) -> String {
     } else {
         node_list(job)
     }
+}
+
+/// When the job started, or is expected to: not before `--begin`.
+pub fn start(job: &JobView) -> Option<Millis> {
+    if job.started.is_some() || job.state != JobState::Pending {
+        return job.started;
+    }
+    let begin = job.spec.begin.filter(|begin| *begin > job.submitted);
+    let expected = job.expected.as_ref().and_then(|expected| expected.start);
+    expected.max(begin)
+}
+
+/// The same for people: what was expected for a moment that has passed is expected now.
+pub fn start_shown(view: &View, job: &JobView) -> Option<Millis> {
+    let waits = job.state == JobState::Pending;
+    start(job).map(|at| if waits { at.max(view.clock.now) } else { at })
+}
+
+/// When the job ended, or will by its limit after its expected start.
+pub fn end(view: &View, job: &JobView) -> Option<Millis> {
+    let by_limit = || match job.spec.time_limit? {
+        TimeLimit::Secs(secs) => Some(start_shown(view, job)?.plus_secs(secs)),
+        TimeLimit::Unlimited => None,
+    };
+    job.ended.or_else(by_limit)
+}
+
+/// The nodes where it is expected to start, folded; `(null)` if none are known.
+pub fn sched_nodes(job: &JobView) -> String {
+    let nodes = job
+        .expected
+        .as_ref()
+        .map_or(&[][..], |expected| &expected.nodes);
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    or_null(&hostlist::compress(&names)).to_owned()
 }
 
 /// The first node, where a batch script runs.

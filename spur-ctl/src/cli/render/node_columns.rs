@@ -224,7 +224,7 @@ fn busy_and_free(_: &View, group: &Group) -> String {
 }
 
 fn why(_: &View, group: &Group) -> String {
-    let text = first(group, |node| node_state::reason(node).to_owned());
+    let text = first(group, |node| node_state::reason(node).into_owned());
     if text.is_empty() {
         "none".to_owned()
     } else {

@@ -10,7 +10,6 @@ use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::JobState;
 use spur_core::resources::GpuCount;
 use spur_core::slurm::{codes, gres, hostlist, signal, timespec};
-use spur_core::time::{Millis, TimeLimit};
 
 /// What `-d` adds.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ fn identity(record: &mut Record, job: &JobView, details: bool) {
         or_null(&spec.account),
         or_null(&spec.qos)
     ));
-    let reason = codes::reason_word(job.reason);
+    let reason = codes::one_word(&text::reason(job));
     record.line(format!(
         "JobState={} Reason={reason} Dependency=(null)",
         text::state(job)
@@ -84,25 +83,13 @@ fn times(record: &mut Record, view: &View, job: &JobView) {
         clock.stamp(job.submitted)
     ));
     record.line(format!("AccrueTime={eligible}"));
-    let (start, end) = span(job);
+    let (start, end) = (text::start_shown(view, job), text::end(view, job));
     record.line(format!(
         "StartTime={} EndTime={} Deadline=N/A",
         clock.stamp_or(start, "Unknown"),
         clock.stamp_or(end, "Unknown")
     ));
     record.line("SuspendTime=None SecsPreSuspend=0 LastSchedEval=Unknown Scheduler=Main");
-}
-
-/// When the job starts and ends, as far as that is known: a pending one not before `--begin`.
-fn span(job: &JobView) -> (Option<Millis>, Option<Millis>) {
-    let start = job
-        .started
-        .or(job.spec.begin.filter(|begin| *begin > job.submitted));
-    let by_limit = match (start, job.spec.time_limit) {
-        (Some(start), Some(TimeLimit::Secs(secs))) => Some(start.plus_secs(secs)),
-        (_, _) => None,
-    };
-    (start, job.ended.or(by_limit))
 }
 
 fn place(record: &mut Record, job: &JobView) {
@@ -116,7 +103,11 @@ fn place(record: &mut Record, job: &JobView) {
         or_null(&hostlist::compress(&spec.nodelist)),
         or_null(&hostlist::compress(&spec.exclude))
     ));
-    record.line(format!("NodeList={}", text::node_list(job)));
+    let planned = match text::sched_nodes(job).as_str() {
+        "(null)" => String::new(),
+        nodes => format!(" SchedNodeList={nodes}"),
+    };
+    record.line(format!("NodeList={}{planned}", text::node_list(job)));
     record.maybe(text::batch_host(job).map(|host| format!("BatchHost={host}")));
     let nodes = if job.nodes.is_empty() {
         format!("{}-{}", spec.nodes_min, spec.nodes_max)

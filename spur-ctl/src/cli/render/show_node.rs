@@ -121,6 +121,16 @@ fn remarks(record: &mut Record, view: &View, shown: &NodeView, details: bool) {
         record.line(format!("Reason={reason}{}", by.unwrap_or_default()));
     }
     let node = &shown.node;
+    for note in &node.gpu_notes {
+        record.line(format!("GpuOut={} Why={}", note.gpu, note.why));
+    }
+    if let Some(trouble) = &node.trouble {
+        let until = view.clock.stamp_or(trouble.until, "None");
+        record.line(format!(
+            "LaunchFailures={} LastFailedJob={} RestsUntil={until} LaunchError={}",
+            trouble.failures, trouble.job, trouble.why
+        ));
+    }
     record.line(format!("Fence={}", node_state::fence(shown)));
     if !node.fence_note.is_empty() {
         record.line(format!("FenceNote={}", node.fence_note));

@@ -91,6 +91,7 @@ fn jobs(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let filter = JobFilter {
         ids,
         all_states: true,
+        estimates: true,
         ..JobFilter::default()
     };
     let prefix = "slurm_load_jobs error";

@@ -125,6 +125,10 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         cancelled_by: None,
         idle: Vec::new(),
         due: SUBMITTED,
+        avoid: Vec::new(),
+        uncleaned: Vec::new(),
+        unavailable: Vec::new(),
+        expected: None,
     }
 }
 
@@ -274,6 +278,8 @@ pub(crate) fn node(number: u32) -> NodeView {
         lost: false,
         next_inventory: None,
         fence_suffices: None,
+        trouble: None,
+        gpu_notes: Vec::new(),
         utilization: Default::default(),
         last_seen: SUBMITTED,
         boot_id: String::new(),

@@ -1,0 +1,114 @@
+//! Why jobs wait and when they may start: worked out by the one who asks, from the published view, so that the writer is not asked
+//! and a planning pass need not touch every job.
+
+use super::refuse;
+use crate::readers::View;
+use spur_core::api::{
+    Caller, Explanation, JobView, NodeView, Refusal, RefusalKind, Reply, StartEstimate,
+};
+use spur_core::id::{JobId, NodeId};
+use spur_core::job::state::{JobState, Reason};
+use spur_core::plan::why::{self, Known};
+use spur_core::time::Millis;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// Explains a job that waits: whole to its owner and to operators, to others as far as `squeue` shows it.
+pub(super) fn explain(
+    view: &View,
+    caller: &Caller,
+    job: JobId,
+    at: Millis,
+) -> Result<Reply, Refusal> {
+    let row = view
+        .job(job)
+        .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
+    let row = filled(view, row, true);
+    let nodes = in_order(view);
+    let known = Known {
+        at,
+        partition: view
+            .partitions
+            .iter()
+            .find(|partition| partition.name == row.spec.partition),
+        nodes: &nodes,
+        job: &|id| view.job(id).map(|row| &**row),
+        ahead: ahead(view, &row, at),
+        expected: row.expected.clone(),
+        held_back: &|node| node.planned,
+    };
+    let whole = why::explain(&row, &known)
+        .ok_or_else(|| refuse(RefusalKind::JobNotPending, job.to_string()))?;
+    let own = caller.operator || row.spec.owner.uid == caller.uid;
+    let told = if own { whole } else { outside(whole) };
+    Ok(Reply::Explanation(Box::new(told)))
+}
+
+/// What everybody may know: the reason, the place in the queue, the expected start.
+fn outside(whole: Explanation) -> Explanation {
+    Explanation {
+        cause: "its owner and operators are told more".to_owned(),
+        need: String::new(),
+        stopped: Vec::new(),
+        releases: Vec::new(),
+        by_limits: None,
+        advice: Vec::new(),
+        ..whole
+    }
+}
+
+/// Nodes by name, as people read them.
+fn in_order(view: &View) -> Vec<&NodeView> {
+    let mut nodes: Vec<&NodeView> = view.nodes.iter().map(|row| &**row).collect();
+    nodes.sort_by(|a, b| why::natural(a.node.name.as_str(), b.node.name.as_str()));
+    nodes
+}
+
+/// Waiting jobs of the same partition with a higher priority, or the same and earlier.
+fn ahead(view: &View, job: &JobView, at: Millis) -> u32 {
+    let key = |row: &JobView| (Reverse(row.priority), row.spec.nice, row.id);
+    let own = key(job);
+    let before = view.jobs.iter().filter(|row| {
+        row.state == JobState::Pending
+            && row.priority > 0
+            && row.spec.partition == job.spec.partition
+            && row.eligible <= at
+            && key(row) < own
+    });
+    u32::try_from(before.count()).unwrap_or(u32::MAX)
+}
+
+/// A row with what only the one who answers can fill in, where there is any.
+pub(super) fn filled(view: &View, row: &Arc<JobView>, estimates: bool) -> Arc<JobView> {
+    if row.state != JobState::Pending {
+        return Arc::clone(row);
+    }
+    let unavailable = match row.reason {
+        Reason::ReqNodeNotAvail => why::unavailable(row, |name| view.node_named(name)),
+        _ => Vec::new(),
+    };
+    let expected = if estimates { expected(view, row) } else { None };
+    if unavailable.is_empty() && expected.is_none() {
+        return Arc::clone(row);
+    }
+    Arc::new(JobView {
+        unavailable,
+        expected,
+        ..JobView::clone(row)
+    })
+}
+
+/// When the planner expects a job to start.
+fn expected(_view: &View, row: &JobView) -> Option<StartEstimate> {
+    if row.priority == 0 {
+        return None;
+    }
+    None
+}
+
+/// Names of nodes by number.
+#[expect(dead_code, reason = "the outlook names nodes by number")]
+fn names(view: &View, nodes: &[NodeId]) -> Vec<spur_core::id::NodeName> {
+    let rows = nodes.iter().filter_map(|id| view.node(*id));
+    rows.map(|row| row.node.name.clone()).collect()
+}
