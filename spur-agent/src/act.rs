@@ -9,6 +9,7 @@ use crate::fence::node::{Holder, NodeFence, chain};
 use crate::fence::revoke::HoldOn;
 use crate::launch::{self, LaunchError, Supervisor, step_dir, steps_dir};
 use crate::node::Node;
+use crate::stuck;
 use spur_core::agent::order::{JobOrder, StepOrder};
 use spur_core::denial::DenialCount;
 use spur_core::id::{JobId, StepId, StepKind};
@@ -17,6 +18,7 @@ use spur_core::resources::IdSet;
 use spur_ebpf::JobFence;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 /// Why a job or step could not be started.
@@ -194,8 +196,10 @@ pub fn end(node: &Node, job: JobId, gpus: &IdSet) -> Result<Left, CgroupError> {
         cgroup.kill()?;
         if !cgroup.wait_empty(ROUND)? {
             let pids = cgroup.procs()?;
+            let pids = pids.into_iter().filter_map(|pid| u32::try_from(pid).ok());
             return Ok(Left::Something(format!(
-                "processes {pids:?} of job {job} do not die"
+                "processes of job {job} do not die: {}",
+                stuck::describe(Path::new("/proc"), pids)
             )));
         }
     }
@@ -214,7 +218,8 @@ pub fn end(node: &Node, job: JobId, gpus: &IdSet) -> Result<Left, CgroupError> {
     }
     let holders: BTreeSet<u32> = found.iter().map(|holder| holder.pid).collect();
     Ok(Left::Something(format!(
-        "processes {holders:?} outside job {job} hold its devices open"
+        "its devices are held open by processes outside job {job}: {}",
+        stuck::describe(Path::new("/proc"), holders)
     )))
 }
 

@@ -6,6 +6,7 @@ pub mod amd;
 pub mod cpu;
 pub mod declared;
 pub mod drm;
+pub mod known;
 pub mod memory;
 pub mod nvidia;
 pub mod nvml;
@@ -70,6 +71,8 @@ pub struct Machine {
     pub cpu_numa: Vec<u32>,
     /// Identity of each GPU, parallel to `inventory.gpus`.
     pub identities: Vec<Identity>,
+    /// GPUs that were here before and are not found now, by index, and what is said of them. They keep their places.
+    pub absent: Vec<(u32, String)>,
     /// What could not be read, for the log.
     pub notes: Vec<String>,
 }
@@ -88,7 +91,7 @@ pub fn discover(config: &Config) -> Machine {
     };
     let mut machine = survey(&tree, &config.declare, &extra);
     machine.notes.extend(note);
-    machine
+    known::remember(&config.state_dir, machine)
 }
 
 /// The pure part of [`discover`]: a tree, a declaration and NVML's answers in, a machine out.
@@ -134,6 +137,7 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
         host_cpus,
         cpu_numa,
         identities,
+        absent: Vec::new(),
         notes,
     }
 }

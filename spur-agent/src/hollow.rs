@@ -209,6 +209,7 @@ fn hello(config: &Config) -> NodeHello {
         gpus_sick: None,
         gpu_notes: Vec::new(),
         keeps_gpus: Some(true),
+        stuck: Vec::new(),
     }
 }
 

@@ -83,6 +83,12 @@ impl Node {
         let root = Root::open(&folder)?;
         standin::make_all(config.declare.gpus.as_deref().unwrap_or_default())?;
         let machine = discover::discover(&config);
+        if let Err(error) = discover::known::keep(&config.state_dir, &machine) {
+            tracing::error!(%error, "GPUs that go missing will not keep their places over a restart");
+        }
+        for (_, why) in &machine.absent {
+            tracing::error!("{why}");
+        }
         let tree = Tree::new(&config.root);
         let node = Self {
             boot_id: tree

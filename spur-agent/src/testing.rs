@@ -95,5 +95,6 @@ pub(crate) fn hello() -> NodeHello {
         gpus_sick: None,
         gpu_notes: Vec::new(),
         keeps_gpus: Some(true),
+        stuck: Vec::new(),
     }
 }

@@ -138,10 +138,11 @@ impl Cluster {
                 suffices,
                 gpus_sick,
                 gpu_notes,
+                stuck,
             } => {
                 let condition = (*fence, note.as_str(), *suffices);
                 let gpus = gpus_sick.as_ref().map(|sick| (sick, gpu_notes.as_slice()));
-                self.on_fence_changed(*node, condition, gpus, fx)
+                self.on_fence_changed(*node, condition, (gpus, stuck), fx)
             }
             Event::Submitted {
                 job,

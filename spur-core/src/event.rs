@@ -5,7 +5,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
-use crate::node::{AdminState, FenceState, GpuNote, NodeConfig};
+use crate::node::{AdminState, FenceState, GpuNote, NodeConfig, StuckJob};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, NodeShare};
 use crate::time::{Millis, TimeLimit};
@@ -54,6 +54,9 @@ pub struct NodeHello {
     /// Whether the agent lets a GPU that is missing keep its index; `None` from agents that do not say: it does not.
     #[serde(default)]
     pub keeps_gpus: Option<bool>,
+    /// Jobs that do not end.
+    #[serde(default)]
+    pub stuck: Vec<StuckJob>,
 }
 
 /// A decision or a fact. The log is a sequence of `(at, Event)`.
@@ -263,6 +266,9 @@ pub enum Event {
         /// Why each of them must not be.
         #[serde(default)]
         gpu_notes: Vec<GpuNote>,
+        /// Jobs that do not end.
+        #[serde(default)]
+        stuck: Vec<StuckJob>,
     },
     /// Ended jobs that are older than the minimum age are forgotten.
     Purged {

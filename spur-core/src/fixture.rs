@@ -63,6 +63,7 @@ pub(crate) fn hello(name: &str, inventory: Inventory) -> NodeHello {
         gpus_sick: None,
         gpu_notes: Vec::new(),
         keeps_gpus: None,
+        stuck: Vec::new(),
     }
 }
 

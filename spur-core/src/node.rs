@@ -66,6 +66,15 @@ pub struct GpuNote {
     pub why: String,
 }
 
+/// A job that does not end on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StuckJob {
+    /// Which job.
+    pub job: JobId,
+    /// What is left of it, for people: processes with command, state and where in the kernel they are.
+    pub what: String,
+}
+
 /// Launches that failed on a node in a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchTrouble {
@@ -154,6 +163,9 @@ pub struct Node {
     /// Why each of `gpus_sick` is out of order, as its agent says.
     #[serde(default)]
     pub gpu_notes: Vec<GpuNote>,
+    /// Jobs that do not end here, as the agent says. Only what they hold stays held.
+    #[serde(default)]
+    pub stuck: Vec<StuckJob>,
 }
 
 impl Node {

@@ -136,12 +136,14 @@ impl Links {
                 suffices,
                 gpus_sick,
                 gpu_notes,
+                stuck,
             } => Some(AgentWord::Fence {
                 state,
                 note,
                 suffices,
                 gpus_sick,
                 gpu_notes,
+                stuck,
             }),
         }
     }

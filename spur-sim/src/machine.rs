@@ -339,6 +339,7 @@ impl Machine {
             gpus_sick: None,
             gpu_notes: Vec::new(),
             keeps_gpus: Some(true),
+            stuck: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use spur_core::event::NodeHello;
 record!(NodeHello = NodeHello {
     req name, req inventory, req boot_id, req boot_time, req agent_start, req fence, req fence_note, req version, req os,
     req hostname, req address, rep jobs, opt fence_suffices, opt gpus_sick,
-    rep gpu_notes, opt keeps_gpus,
+    rep gpu_notes, opt keeps_gpus, rep stuck,
 });
 record!(JobOrder = JobOrder {
     req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, rep nodes, req index,
@@ -36,5 +36,5 @@ variants!(FromAgent = AgentMessage in agent_message {
     rec Report { req number, req report };
     rec Heartbeat { req load_x100, req free_mib };
     rec Denials { rep counts, rep events, rep rows };
-    rec Fence { req state, req note, opt suffices, opt gpus_sick, rep gpu_notes };
+    rec Fence { req state, req note, opt suffices, opt gpus_sick, rep gpu_notes, rep stuck };
 });

@@ -10,7 +10,7 @@ use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, 
 use spur_core::job::spec::{Owner, Payload};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepShare;
-use spur_core::node::{FenceState, GpuNote};
+use spur_core::node::{FenceState, GpuNote, StuckJob};
 use spur_core::resources::{
     DeviceFile, Gpu, GpuCount, GpuLink, GpuVendor, IdSet, Inventory, MemoryRequest, NodeShare,
     PartOf,
@@ -97,6 +97,7 @@ impl Wire for NodeName {
 }
 
 record!(GpuNote = GpuNote { req gpu, req why });
+record!(StuckJob = StuckJob { req job, req what });
 impl Wire for IdSet {
     type Pb = wire::IdSet;
     fn to_pb(&self) -> wire::IdSet {

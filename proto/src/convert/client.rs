@@ -125,7 +125,7 @@ record!(Node = Node {
     req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
     req load_x100, req free_mib, req cpus_used, req memory_used, req gpus_used, req gpus_sick, rep jobs, req generation,
     req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization, opt trouble,
-    rep gpu_notes,
+    rep gpu_notes, rep stuck,
 });
 record!(NodeView = NodeView { req node, rep partitions, req completing, req planned, rep features, def weight });
 record!(Stats = Stats {

@@ -11,10 +11,15 @@ use crate::sys::clock::local_now;
 use crate::watchdog::Repaired;
 use spur_core::agent::order::{FromAgent, JobOrder};
 use spur_core::id::JobId;
-use spur_core::node::FenceState;
+use spur_core::node::{FenceState, GpuNote, StuckJob};
 use spur_core::resources::{GpuVendor, IdSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The GPUs that notes are about.
+pub(super) fn sick(notes: &[GpuNote]) -> IdSet {
+    notes.iter().map(|note| note.gpu).collect()
+}
 
 impl Agent {
     /// Whether jobs may be started here now.
@@ -36,25 +41,37 @@ impl Agent {
         self.send_condition();
     }
 
-    /// GPUs that cannot be granted now.
-    pub(super) fn gpus_sick(&self) -> IdSet {
-        let closed = self.node.fence().map(NodeFence::ungrantable);
-        closed
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(index, _)| index)
-            .collect()
+    /// GPUs that cannot be granted now, and why.
+    pub(super) fn gpus_out(&self) -> Vec<GpuNote> {
+        let closed = match self.node.fence() {
+            Some(fence) => fence.ungrantable(),
+            None => self.node.machine.absent.clone(),
+        };
+        let note = |(gpu, why)| GpuNote { gpu, why };
+        closed.into_iter().map(note).collect()
+    }
+
+    /// Jobs that do not end.
+    pub(super) fn stuck_jobs(&self) -> Vec<StuckJob> {
+        let told = |(job, what): (&JobId, &String)| StuckJob {
+            job: *job,
+            what: what.clone(),
+        };
+        self.stuck.iter().map(told).collect()
     }
 
     pub(super) fn send_condition(&mut self) {
         if self.link.is_none() {
             return;
         }
+        let gpu_notes = self.gpus_out();
         self.send(FromAgent::Fence {
             state: self.condition.state,
             note: self.note(),
             suffices: Some(self.takes_jobs()),
-            gpus_sick: Some(self.gpus_sick()),
+            gpus_sick: Some(sick(&gpu_notes)),
+            gpu_notes,
+            stuck: self.stuck_jobs(),
         });
     }
 

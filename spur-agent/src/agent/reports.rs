@@ -24,6 +24,7 @@ impl Agent {
 
     fn hello(&self) -> NodeHello {
         let uname = rustix::system::uname();
+        let gpu_notes = self.gpus_out();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         NodeHello {
             name: self.node.config.node.clone(),
@@ -49,7 +50,10 @@ impl Agent {
                 .map(|(job, (generation, _))| (*job, *generation))
                 .collect(),
             fence_suffices: Some(self.takes_jobs()),
-            gpus_sick: Some(self.gpus_sick()),
+            gpus_sick: Some(super::fences::sick(&gpu_notes)),
+            gpu_notes,
+            keeps_gpus: Some(true),
+            stuck: self.stuck_jobs(),
         }
     }
 

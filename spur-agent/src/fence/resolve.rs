@@ -36,7 +36,7 @@ pub enum Ungrantable {
     },
     /// The driver does not show it any more.
     #[error(
-        "GPU {index} ({identity}) is gone: its driver does not list it; check the kernel log, then restart spurd"
+        "GPU {index} ({identity}) is gone: its driver does not list it; check the kernel log; it is offered again when it is back"
     )]
     Gone {
         /// Index.
@@ -288,7 +288,7 @@ pub fn shared(proc_devices: &str) -> BTreeMap<GpuVendor, Vec<DeviceFile>> {
 }
 
 /// An identity for people.
-pub(in crate::fence) fn describe(identity: &Identity) -> String {
+pub(crate) fn describe(identity: &Identity) -> String {
     match identity {
         Identity::Nvidia { uuid, pci } => format!("{uuid} at {pci}"),
         Identity::Amd {

@@ -17,6 +17,7 @@ fn said(node: &Node) -> Vec<(FenceState, Option<bool>, String)> {
             suffices,
             gpus_sick: _,
             gpu_notes: _,
+            stuck: _,
         } => Some((*state, *suffices, note.clone())),
         _ => None,
     })

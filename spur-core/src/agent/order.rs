@@ -288,5 +288,8 @@ pub enum FromAgent {
         /// Why each of them must not be.
         #[serde(default)]
         gpu_notes: Vec<crate::node::GpuNote>,
+        /// Jobs that do not end.
+        #[serde(default)]
+        stuck: Vec<crate::node::StuckJob>,
     },
 }

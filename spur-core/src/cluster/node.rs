@@ -6,13 +6,16 @@ use crate::event::NodeHello;
 use crate::id::{Generation, JobId, NodeId, Uid};
 use crate::job::state::JobState;
 use crate::job::step::StepState;
-use crate::node::{AdminState, FenceState, GpuNote, Node};
+use crate::node::{AdminState, FenceState, GpuNote, Node, StuckJob};
 use crate::resources::{IdSet, Inventory};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest note on one GPU, in characters.
+/// Longest note on one GPU or job, in characters.
 const NOTE_CHARS_MAX: usize = 300;
+
+/// Most jobs of one node of which it is said that they do not end.
+const STUCK_MAX: usize = 16;
 
 impl Cluster {
     /// An agent is there. What it holds and should not is revoked; what it should hold and does not is ordered again.
@@ -246,7 +249,7 @@ impl Cluster {
         &mut self,
         id: NodeId,
         (fence, note, suffices): (FenceState, &str, Option<bool>),
-        gpus: Option<(&IdSet, &[GpuNote])>,
+        (gpus, stuck): (Option<(&IdSet, &[GpuNote])>, &[StuckJob]),
         fx: &mut Effects,
     ) -> Taken {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
@@ -256,6 +259,7 @@ impl Cluster {
             node.gpus_sick = known(sick, &node.inventory);
             node.gpu_notes = noted(&node.gpus_sick, notes);
         }
+        node.stuck = told(stuck);
         note.clone_into(&mut node.fence_note);
         fx.touched_nodes.insert(id);
         fx.replan = true;
@@ -300,6 +304,15 @@ fn noted(sick: &IdSet, notes: &[GpuNote]) -> Vec<GpuNote> {
     sick.iter().filter_map(of).collect()
 }
 
+/// What is said of jobs that do not end, bounded.
+fn told(stuck: &[StuckJob]) -> Vec<StuckJob> {
+    let cut = |job: &StuckJob| StuckJob {
+        job: job.job,
+        what: job.what.chars().take(NOTE_CHARS_MAX).collect(),
+    };
+    stuck.iter().take(STUCK_MAX).map(cut).collect()
+}
+
 fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
     node.connected = true;
     node.lost = false;
@@ -315,6 +328,7 @@ fn update_from(node: &mut Node, hello: &NodeHello, at: Millis) {
         &hello.inventory,
     );
     node.gpu_notes = noted(&node.gpus_sick, &hello.gpu_notes);
+    node.stuck = told(&hello.stuck);
     node.version.clone_from(&hello.version);
     node.os.clone_from(&hello.os);
     node.hostname.clone_from(&hello.hostname);
@@ -355,5 +369,6 @@ fn new_node(id: NodeId, hello: &NodeHello) -> Node {
         utilization: Vec::new(),
         trouble: None,
         gpu_notes: Vec::new(),
+        stuck: Vec::new(),
     }
 }

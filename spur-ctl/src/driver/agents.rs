@@ -216,6 +216,7 @@ impl Writer {
                 suffices,
                 gpus_sick,
                 gpu_notes,
+                stuck,
             } => {
                 self.propose_quietly(
                     turn,
@@ -226,6 +227,7 @@ impl Writer {
                         suffices,
                         gpus_sick,
                         gpu_notes,
+                        stuck,
                     },
                 );
             }

@@ -239,5 +239,7 @@ pub enum AgentWord {
         gpus_sick: Option<spur_core::resources::IdSet>,
         /// Why each of them must not be.
         gpu_notes: Vec<spur_core::node::GpuNote>,
+        /// Jobs that do not end.
+        stuck: Vec<spur_core::node::StuckJob>,
     },
 }

@@ -199,6 +199,7 @@ fn hello(name: &str) -> NodeHello {
         gpus_sick: None,
         gpu_notes: Vec::new(),
         keeps_gpus: Some(true),
+        stuck: Vec::new(),
     }
 }
 

@@ -4,10 +4,11 @@
 use super::refuse;
 use crate::readers::View;
 use spur_core::api::{
-    Caller, Explanation, JobView, NodeView, Refusal, RefusalKind, Reply, StartEstimate,
+    Caller, Explanation, JobView, NodeView, Refusal, RefusalKind, Reply, StartBasis, StartEstimate,
 };
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::JobId;
 use spur_core::job::state::{JobState, Reason};
+use spur_core::plan::outlook::{Asked, Basis, Expected};
 use spur_core::plan::why::{self, Known};
 use spur_core::time::Millis;
 use std::cmp::Reverse;
@@ -66,7 +67,7 @@ fn in_order(view: &View) -> Vec<&NodeView> {
 
 /// Waiting jobs of the same partition with a higher priority, or the same and earlier.
 fn ahead(view: &View, job: &JobView, at: Millis) -> u32 {
-    let key = |row: &JobView| (Reverse(row.priority), row.spec.nice, row.id);
+    let key = |row: &JobView| (Reverse(row.priority), row.spec.nice, row.due, row.id);
     let own = key(job);
     let before = view.jobs.iter().filter(|row| {
         row.state == JobState::Pending
@@ -98,17 +99,31 @@ pub(super) fn filled(view: &View, row: &Arc<JobView>, estimates: bool) -> Arc<Jo
     })
 }
 
-/// When the planner expects a job to start.
-fn expected(_view: &View, row: &JobView) -> Option<StartEstimate> {
-    if row.priority == 0 {
+/// When the planner expects a job to start; `None` before its first pass, and for a job that is held.
+fn expected(view: &View, row: &JobView) -> Option<StartEstimate> {
+    if row.priority == 0 || view.outlook.at == Millis::default() {
         return None;
     }
-    None
-}
-
-/// Names of nodes by number.
-#[expect(dead_code, reason = "the outlook names nodes by number")]
-fn names(view: &View, nodes: &[NodeId]) -> Vec<spur_core::id::NodeName> {
+    let Expected {
+        start,
+        basis,
+        nodes,
+    } = view.outlook.expected(&Asked {
+        job: row.id,
+        spec: &row.spec,
+        priority: row.priority,
+        eligible: row.eligible,
+        due: row.due,
+    });
+    let basis = match basis {
+        Basis::Reserved => StartBasis::Reserved,
+        Basis::Estimated => StartBasis::Estimated,
+        Basis::Never => StartBasis::Never,
+    };
     let rows = nodes.iter().filter_map(|id| view.node(*id));
-    rows.map(|row| row.node.name.clone()).collect()
+    Some(StartEstimate {
+        start,
+        basis,
+        nodes: rows.map(|row| row.node.name.clone()).collect(),
+    })
 }

@@ -66,6 +66,7 @@ pub(crate) fn hello(name: &str) -> NodeHello {
         gpus_sick: None,
         gpu_notes: Vec::new(),
         keeps_gpus: Some(true),
+        stuck: Vec::new(),
     }
 }
 

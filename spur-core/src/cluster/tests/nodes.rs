@@ -180,6 +180,7 @@ fn nodes_that_take_no_jobs_get_none() {
         suffices: None,
         gpus_sick: None,
         gpu_notes: Vec::new(),
+        stuck: Vec::new(),
     });
     world.does(Event::NodeDisconnected { node: NodeId(2) });
     let job = world.start(batch());
@@ -196,6 +197,7 @@ fn gpus_that_the_agent_says_are_gone_are_not_granted_until_they_are_back() {
         suffices: Some(true),
         gpus_sick: Some(sick.iter().copied().collect()),
         gpu_notes: Vec::new(),
+        stuck: Vec::new(),
     };
     world.does(tell(&[0, 99]));
     assert_eq!(
@@ -212,6 +214,7 @@ fn gpus_that_the_agent_says_are_gone_are_not_granted_until_they_are_back() {
     world.does(Event::NodeConnected(NodeHello {
         gpus_sick: Some([7].into_iter().collect()),
         gpu_notes: Vec::new(),
+        stuck: Vec::new(),
         ..back(&[])
     }));
     assert_eq!(world.node(0).gpus_sick.to_string(), "7");
@@ -232,6 +235,7 @@ fn a_nodes_own_word_decides_whether_its_fence_suffices() {
             suffices,
             gpus_sick: None,
             gpu_notes: Vec::new(),
+            stuck: Vec::new(),
         });
     }
     let job = world.start(batch());

@@ -446,6 +446,7 @@ impl History {
                     suffices: None,
                     gpus_sick: None,
                     gpu_notes: Vec::new(),
+                    stuck: Vec::new(),
                 });
             }
             Op::Use {

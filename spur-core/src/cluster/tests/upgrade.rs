@@ -196,6 +196,7 @@ impl Writer {
             suffices: Some(true),
             gpus_sick: Some([7].into_iter().collect()),
             gpu_notes: Vec::new(),
+            stuck: Vec::new(),
         });
         let (admin, reason) = (AdminState::Drain, "disk".to_owned());
         self.does(Event::NodeUpdated {

@@ -235,6 +235,8 @@ fn sick_gpus_are_not_granted() {
         note: String::new(),
         suffices: None,
         gpus_sick: Some([0].into_iter().collect()),
+        gpu_notes: Vec::new(),
+        stuck: Vec::new(),
     });
     assert_eq!(placed(&mut world, gang(1, 2)), "n1:c0:g1-2:t1");
     let all = world.submit(gang(1, 4));

@@ -354,6 +354,7 @@ fn every_condition_of_a_node_is_told_apart() {
             gpu: 3,
             why: "not found".to_owned(),
         }],
+        stuck: Vec::new(),
     };
     let failed = world.start(JobSpec {
         nodelist: vec!["n1".to_owned()],

@@ -133,7 +133,7 @@ fn keeps_still(node: &Node) -> bool {
 }
 
 /// Why no job starts there, or not on all of it, for `sinfo -R` and `Reason=`: what an operator said, else what is wrong with the
-/// fence, else that it rests, else which GPUs are out of order.
+/// fence, else that it rests, else which GPUs are out of order and which jobs do not end.
 pub fn reason(view: &NodeView) -> Cow<'_, str> {
     let node = &view.node;
     if !node.reason.is_empty() {
@@ -156,7 +156,11 @@ pub fn reason(view: &NodeView) -> Cow<'_, str> {
     if node.next_inventory.is_some() {
         return Cow::Borrowed("waits for its jobs to end, to take over other hardware");
     }
-    Cow::Owned(gpus_out(node))
+    let stuck = node.stuck.iter();
+    let stuck = stuck.map(|stuck| format!("job {} does not end: {}", stuck.job, stuck.what));
+    let gpus = Some(gpus_out(node)).filter(|text| !text.is_empty());
+    let all: Vec<String> = gpus.into_iter().chain(stuck).collect();
+    Cow::Owned(all.join("; "))
 }
 
 /// `GPU 3 out of order: not found`; empty if all are well.
@@ -218,6 +222,7 @@ mod tests {
             utilization: Default::default(),
             trouble: None,
             gpu_notes: Vec::new(),
+            stuck: Vec::new(),
         };
         let mut view = NodeView {
             node,

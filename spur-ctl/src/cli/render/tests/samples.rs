@@ -280,6 +280,7 @@ pub(crate) fn node(number: u32) -> NodeView {
         fence_suffices: None,
         trouble: None,
         gpu_notes: Vec::new(),
+        stuck: Vec::new(),
         utilization: Default::default(),
         last_seen: SUBMITTED,
         boot_id: String::new(),
