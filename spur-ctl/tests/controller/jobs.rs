@@ -199,7 +199,7 @@ async fn a_gang_gets_all_of_its_nodes_or_none() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_start_a_job_is_drained_and_the_job_is_held_with_the_reason() {
+async fn a_node_that_cannot_start_a_job_rests_and_the_job_is_held_with_the_reason() {
     let controller = Controller::start();
     let (mut agent, _) = Agent::connect(&controller, "n1").await;
     let client = controller.client().await;
@@ -221,11 +221,14 @@ async fn a_node_that_cannot_start_a_job_is_drained_and_the_job_is_held_with_the_
     let Reply::Nodes(nodes) = client.ask(&Request::Nodes).await.unwrap() else {
         panic!("no nodes")
     };
-    assert!(
-        nodes[0].node.reason.contains("the canary was not refused"),
-        "{:?}",
-        nodes[0].node.reason
-    );
+    let trouble = nodes[0].node.trouble.as_ref().expect("it rests");
+    assert_eq!(trouble.why, "the canary was not refused");
+    assert!(nodes[0].node.is_resting());
+    let Reply::Explanation(why) = client.ask(&Request::Explain { job }).await.unwrap() else {
+        panic!("no explanation")
+    };
+    assert_eq!(why.words, "launch failed requeued held");
+    assert_eq!(why.cause, "n1: the canary was not refused");
 }
 
 #[tokio::test]
