@@ -10,6 +10,7 @@ use crate::job::state::{Cause, JobState, Reason, next};
 use crate::job::step::{Step, StepShare, StepState};
 use crate::node::{AdminState, Node};
 use crate::plan::Plan;
+use crate::plan::shape::mask_of;
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
 use std::collections::BTreeMap;
@@ -101,8 +102,22 @@ impl Cluster {
                 return Err("the node takes no jobs");
             }
             fits(node, share)?;
+            self.holds_no_part(node, share)?;
         }
         Ok(())
+    }
+}
+
+impl Cluster {
+    /// A GPU and its parts are not held by different jobs.
+    fn holds_no_part(&self, node: &Node, share: &NodeShare) -> Taken {
+        let shape = self.shape(node.id).ok_or("the node has no shape")?;
+        let closed = shape.layout().closure(mask_of(&share.gpus));
+        if closed & mask_of(&node.gpus_used) == 0 {
+            Ok(())
+        } else {
+            Err("a part of a device, or what it is a part of, is not free")
+        }
     }
 }
 

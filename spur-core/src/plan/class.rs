@@ -4,6 +4,7 @@
 use super::ask::Ask;
 use crate::id::NodeId;
 use crate::job::Job;
+use crate::job::spec::Switches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,6 +17,11 @@ pub(crate) struct Class {
     model: String,
     pub(crate) nodelist: Vec<String>,
     pub(crate) exclude: Vec<String>,
+    /// Features that its nodes must have, and should have, as written.
+    pub(crate) constraint: String,
+    pub(crate) prefer: String,
+    /// How long a job waits for the number of switches that it wants, in seconds.
+    pub(crate) switch_wait: u64,
     /// Nodes where the job failed to start, or where its last run is not cleaned up.
     pub(crate) shunned: BTreeSet<NodeId>,
 }
@@ -31,6 +37,9 @@ impl Class {
             bare: Ask { model: "", ..ask },
             nodelist: spec.nodelist.clone(),
             exclude: spec.exclude.clone(),
+            constraint: spec.constraint.clone(),
+            prefer: spec.prefer.clone(),
+            switch_wait: spec.switches.map_or(0, |switches| switch_wait(&switches)),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
         }
     }
@@ -42,6 +51,15 @@ impl Class {
             ..self.bare
         }
     }
+}
+
+/// How long a job waits for few switches at the most, in seconds: Slurm's default for `max_switch_wait`.
+const SWITCH_WAIT_MAX: u64 = 300;
+
+/// How long a job waits for the number of switches that it wants, in seconds.
+pub(crate) fn switch_wait(switches: &Switches) -> u64 {
+    let wanted = switches.max_wait_secs.unwrap_or(SWITCH_WAIT_MAX);
+    wanted.min(SWITCH_WAIT_MAX)
 }
 
 /// A class's number: small, used again when its last job is gone, and of no meaning outside one index.

@@ -4,6 +4,9 @@ mod cpus;
 mod gpus;
 mod rails;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use gpus::are_bound;
 
 use super::ask::{Ask, Need};

@@ -121,6 +121,8 @@ fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Opt
         return None;
     }
     match source.fabric() {
+        // Segments are of equal nodes.
+        Some(fabric) if ask.segment > 1 && fabric.is_block() => None,
         Some(fabric) => near::within_domains(source, fabric, ask, &found, nodes),
         None if ask.contiguous => near::in_a_row(source, ask, found, nodes),
         None => by_room(source, ask, found, nodes),

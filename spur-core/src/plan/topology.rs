@@ -69,7 +69,8 @@ impl Fabric {
         self.leaves.get(node.0 as usize).copied().flatten()
     }
 
-    fn is_block(&self) -> bool {
+    /// Whether it is made of blocks, in which segments have a meaning.
+    pub(crate) fn is_block(&self) -> bool {
         self.plugin == TopologyPlugin::Block
     }
 

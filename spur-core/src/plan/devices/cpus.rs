@@ -14,42 +14,56 @@ pub(super) fn choose(place: &Place<'_>, ask: &Ask<'_>, need: Need, gpus: Mask) -
         threads: slot.shape.threads_per_core.max(1),
         chosen: IdSet::new(),
         left: ask.cpus_for(need),
-        caps: caps(slot, ask),
     };
     let near = match ask.binding {
         Binding::Off => None,
+        Binding::Prefer | Binding::Enforce if gpus == 0 => None,
         Binding::Prefer | Binding::Enforce => gpus::near_domains(slot, gpus),
     };
-    let domains = slot.shape.domains();
-    match near {
-        Some(near) if gpus != 0 => {
-            in_proportion(&mut pick, slot, gpus);
-            for (domain, _) in domains.iter().zip(near).filter(|(_, near)| *near) {
-                pick.take(domain, u32::MAX);
-            }
-        }
-        _ if gpus == 0 => away_from_gpus(&mut pick, slot),
-        _ => {}
+    let is_near = |at: usize| near.is_none_or(|near| near.get(at).copied().unwrap_or(false));
+    if ask.tasks_per_socket > 0 && pick.left == need.tasks.saturating_mul(ask.cpus_per_task) {
+        by_socket(&mut pick, slot, ask, &is_near);
+    } else if near.is_some() {
+        in_proportion(&mut pick, slot, gpus);
+    } else if gpus == 0 {
+        away_from_gpus(&mut pick, slot);
     }
-    for domain in domains {
+    let domains = slot.shape.domains().iter().enumerate();
+    for (_, domain) in domains.clone().filter(|(at, _)| is_near(*at)) {
         pick.take(domain, u32::MAX);
+    }
+    if ask.binding != Binding::Enforce {
+        for (_, domain) in domains {
+            pick.take(domain, u32::MAX);
+        }
     }
     pick.chosen
 }
 
-/// Whether so many tasks fit when each socket takes but a few of them.
-pub(super) fn sockets_hold(slot: &Slot<'_>, ask: &Ask<'_>, tasks: u32) -> bool {
+/// Whether there are enough free CPUs in these domains, for the tasks that each socket may take as well; all domains, if `None`.
+pub(super) fn hold(
+    slot: &Slot<'_>,
+    ask: &Ask<'_>,
+    need: Need,
+    near: Option<[bool; DOMAINS]>,
+) -> bool {
+    let near = near.unwrap_or([true; DOMAINS]);
+    let free = slot.free.cpus.iter().zip(near);
+    let free = free.filter(|(_, near)| *near);
+    if free.map(|(cpus, _)| u32::from(*cpus)).sum::<u32>() < ask.cpus_for(need) {
+        return false;
+    }
     if ask.tasks_per_socket == 0 {
         return true;
     }
-    let domains = slot.shape.domains().iter().zip(slot.free.cpus);
+    let domains = slot.shape.domains().iter().zip(slot.free.cpus).zip(near);
     let room = |socket: &IdSet| {
         let here = domains.clone();
-        let here = here.filter(|(domain, _)| domain.intersects(socket));
-        let cpus: u32 = here.map(|(_, free)| u32::from(free)).sum();
+        let here = here.filter(|((domain, _), near)| *near && domain.intersects(socket));
+        let cpus: u32 = here.map(|((_, free), _)| u32::from(free)).sum();
         (cpus / ask.cpus_per_task).min(ask.tasks_per_socket)
     };
-    slot.shape.socket_cpus().iter().map(room).sum::<u32>() >= tasks
+    slot.shape.socket_cpus().iter().map(room).sum::<u32>() >= need.tasks
 }
 
 /// What is still to be chosen.
@@ -58,8 +72,6 @@ struct Pick<'s> {
     threads: u32,
     chosen: IdSet,
     left: u32,
-    /// Sockets with the number of CPUs that may still be taken of each; empty: no bound.
-    caps: Vec<(&'s IdSet, u32)>,
 }
 
 impl Pick<'_> {
@@ -95,7 +107,7 @@ impl Pick<'_> {
             if added == most {
                 break;
             }
-            if self.is_open(cpu) && self.charge(cpu) {
+            if self.is_open(cpu) {
                 self.chosen.insert(cpu);
                 self.left -= 1;
                 added += 1;
@@ -107,29 +119,33 @@ impl Pick<'_> {
     fn is_open(&self, cpu: u32) -> bool {
         self.free.contains(cpu) && !self.chosen.contains(cpu)
     }
-
-    /// Counts a CPU against its socket's cap; `false` if that is reached.
-    fn charge(&mut self, cpu: u32) -> bool {
-        let socket = self.caps.iter_mut().find(|(cpus, _)| cpus.contains(cpu));
-        match socket {
-            None => true,
-            Some((_, 0)) => false,
-            Some((_, left)) => {
-                *left -= 1;
-                true
-            }
-        }
-    }
 }
 
-/// With a bound on tasks a socket, no socket gives more CPUs than those tasks need.
-fn caps<'s>(slot: &Slot<'s>, ask: &Ask<'_>) -> Vec<(&'s IdSet, u32)> {
-    if ask.tasks_per_socket == 0 {
-        return Vec::new();
+/// Whole tasks to each socket, as many as it may take.
+fn by_socket(pick: &mut Pick<'_>, slot: &Slot<'_>, ask: &Ask<'_>, is_near: &dyn Fn(usize) -> bool) {
+    let domains = slot.shape.domains().iter().enumerate();
+    let enforced = ask.binding == Binding::Enforce;
+    for only_near in [true, false] {
+        if enforced && !only_near {
+            return;
+        }
+        for socket in slot.shape.socket_cpus() {
+            let here = domains.clone();
+            let here = here.filter(|(at, _)| is_near(*at) == only_near);
+            let cpus: IdSet = here
+                .flat_map(|(_, domain)| domain.iter().filter(|cpu| socket.contains(*cpu)))
+                .collect();
+            let open = cpus.iter().filter(|cpu| pick.is_open(*cpu)).count();
+            let open = u32::try_from(open).unwrap_or(u32::MAX);
+            let given = socket
+                .iter()
+                .filter(|cpu| pick.chosen.contains(*cpu))
+                .count();
+            let given = u32::try_from(given).unwrap_or(u32::MAX) / ask.cpus_per_task;
+            let tasks = (open / ask.cpus_per_task).min(ask.tasks_per_socket - given);
+            pick.take(&cpus, tasks * ask.cpus_per_task);
+        }
     }
-    let cap = ask.tasks_per_socket.saturating_mul(ask.cpus_per_task);
-    let sockets = slot.shape.socket_cpus().iter();
-    sockets.map(|cpus| (cpus, cap)).collect()
 }
 
 /// To each domain CPUs by its part of the GPUs, in whole cores.

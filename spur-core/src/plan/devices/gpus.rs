@@ -1,5 +1,6 @@
 //! Which GPUs.
 
+use super::cpus;
 use crate::plan::ask::{Ask, Binding, Need};
 use crate::plan::layout::Layout;
 use crate::plan::shape::{DOMAINS, Mask};
@@ -28,7 +29,7 @@ pub(super) fn within(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, among: Mask) ->
         Binding::Enforce => near_cpus(slot, ask, need, free),
         Binding::Prefer => {
             let best = layout.best(free, need.gpus)?;
-            if layout.islands().len() < 2 || has_cpus(slot, best, ask.cpus_for(need)) {
+            if layout.islands().len() < 2 || has_cpus(slot, ask, need, best) {
                 return Some(best);
             }
             let near = near_cpus(slot, ask, need, free);
@@ -40,7 +41,7 @@ pub(super) fn within(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, among: Mask) ->
 
 /// Whether the conditions are met that are more than counts.
 pub(crate) fn are_bound(slot: &Slot<'_>, ask: &Ask<'_>, need: Need) -> bool {
-    super::cpus::sockets_hold(slot, ask, need.tasks) && choose(slot, ask, need).is_some()
+    cpus::hold(slot, ask, need, None) && choose(slot, ask, need).is_some()
 }
 
 /// So many on each of as many sockets as that takes: on each the best, on the sockets where the least stays behind.
@@ -62,7 +63,6 @@ fn by_socket(layout: &Layout, free: Mask, count: u32, each: u32) -> Option<Mask>
 /// The best GPUs on as few NUMA nodes as the node allows, where these have enough free CPUs.
 fn near_cpus(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, free: Mask) -> Option<Mask> {
     let layout = slot.shape.layout();
-    let cpus = ask.cpus_for(need);
     let span = layout.least_span(slot.shape.gpus_of(ask.model), need.gpus);
     let islands = layout.islands();
     let looked_at = islands.len().min(MOST_ISLANDS);
@@ -77,7 +77,7 @@ fn near_cpus(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, free: Mask) -> Option<M
         let Some(chosen) = layout.best(gpus, need.gpus) else {
             continue;
         };
-        if has_cpus(slot, chosen, cpus) {
+        if has_cpus(slot, ask, need, chosen) {
             let found = (layout.quality(chosen, free), chosen);
             best = Some(best.map_or(found, |best: (_, _)| found.min(best)));
         }
@@ -85,13 +85,9 @@ fn near_cpus(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, free: Mask) -> Option<M
     best.map(|(_, chosen)| chosen)
 }
 
-/// Whether there are so many free CPUs near these GPUs.
-fn has_cpus(slot: &Slot<'_>, gpus: Mask, count: u32) -> bool {
-    near_domains(slot, gpus).is_none_or(|near| {
-        let free = slot.free.cpus.iter().zip(near);
-        let free = free.filter(|(_, near)| *near);
-        free.map(|(cpus, _)| u32::from(*cpus)).sum::<u32>() >= count
-    })
+/// Whether there are enough free CPUs near these GPUs.
+fn has_cpus(slot: &Slot<'_>, ask: &Ask<'_>, need: Need, gpus: Mask) -> bool {
+    cpus::hold(slot, ask, need, near_domains(slot, gpus))
 }
 
 /// Which domains of CPUs these GPUs are near to; `None`: all the same.

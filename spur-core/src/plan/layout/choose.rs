@@ -3,6 +3,8 @@
 use super::{Layout, Mask};
 use crate::plan::shape::indices;
 use std::cmp::Reverse;
+use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// How near to one another chosen GPUs are; lower is better.
@@ -29,32 +31,36 @@ const TABLE_GPUS: usize = 16;
 
 /// Best choices by free GPUs and count, filled in as they are asked for. An entry is a function of the layout alone, so it
 /// does not matter who fills it in when. 0: not known yet.
-#[derive(Debug)]
 pub(super) struct Table {
-    counts: usize,
-    entries: Vec<AtomicU16>,
+    gpus: usize,
+    entries: OnceLock<Vec<AtomicU16>>,
 }
 
 impl Table {
-    pub(super) fn new(devices: usize) -> Self {
-        let counts = devices + 1;
-        let len = if devices > TABLE_GPUS {
-            0
-        } else {
-            counts << devices
-        };
+    pub(super) fn new(gpus: usize) -> Self {
         Self {
-            counts,
-            entries: std::iter::repeat_with(AtomicU16::default)
-                .take(len)
-                .collect(),
+            gpus,
+            entries: OnceLock::new(),
         }
     }
 
     fn entry(&self, free: Mask, count: u32) -> Option<&AtomicU16> {
+        if self.gpus > TABLE_GPUS {
+            return None;
+        }
+        let counts = self.gpus + 1;
+        let entries = self.entries.get_or_init(|| {
+            let none = std::iter::repeat_with(AtomicU16::default);
+            none.take(counts << self.gpus).collect()
+        });
         let free = usize::try_from(free).ok()?;
-        self.entries
-            .get(free.checked_mul(self.counts)? + count as usize)
+        entries.get(free.checked_mul(counts)? + count as usize)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({})", self.gpus)
     }
 }
 
