@@ -11,6 +11,9 @@ mod lists;
 mod plot;
 mod report;
 
+#[cfg(test)]
+mod tests;
+
 pub use lists::{BadList, Lists};
 pub use report::{Report, Spread};
 

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the speed promises, measured in one run, as ratios where a machine's own speed would decide.
 
 mod latency;
+mod place;
 mod sample;
 mod scale;
 mod slurm;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, meter, latency, scale, usage, guard (this one in virtual machines).
+    /// One part only: fence, meter, place, latency, scale, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
     /// Hollow nodes of the parts scale and usage.
@@ -71,6 +72,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if wanted("meter") {
         let title = "meter: added cost of a switch between tasks";
         example(&mut report, title, "meter_bench")?;
+    }
+    if wanted("place") {
+        place::measure(&bins, &mut report)?;
     }
     if wanted("latency") {
         latency::measure(&bins, &mut report)?;

@@ -8,9 +8,9 @@
 //! - and the free capacity for which no CPU or memory would be left if every GPU took its usual share of both. The usual
 //!   share is a mean, so it is tried at several multiples: this sees long before a node's CPUs are gone that they will be.
 //!
-//! A part goes where the loss grows least; of places that differ by less than [`STEP`], where fewest GPUs stay free, then
-//! fewest CPUs. All in integers: equal states and parts have equal scores on every machine, so that a caller may keep them
-//! per group of equal nodes for as long as [`Mix::version`] does not change.
+//! A part goes where the loss grows least; of places that differ by less than [`STEP`], where fewest GPUs stay free; the caller
+//! takes the first of equals. All in integers: equal states and parts have equal scores on every machine, so that a caller may
+//! keep them per group of equal nodes for as long as [`Mix::version`] does not change.
 
 mod loss;
 mod slot;
@@ -80,7 +80,7 @@ impl Scorer {
         let mut best: Option<Best> = None;
         for devices in ways::of(state, part) {
             let after = state.without(part, &devices);
-            let score = score(self.loss(&after).saturating_sub(loss), &after);
+            let score = self.score_after(loss, &after);
             if best.as_ref().is_none_or(|best| score < best.score) {
                 best = Some(Best {
                     score,
@@ -92,19 +92,20 @@ impl Scorer {
         best
     }
 
+    /// The score of a placement that somebody else chose: the node's loss before, and the node afterwards.
+    pub fn score_after(&self, loss: i64, after: &State) -> i64 {
+        score(self.loss(after).saturating_sub(loss), after)
+    }
+
     /// The score of the best way; lower is better.
     pub fn score(&self, state: &State, part: &Part) -> Option<i64> {
         Some(self.best(state, part)?.score)
     }
 }
 
-/// Growth of loss, then GPUs left, then CPUs left, in one number.
+/// Growth of loss, then GPUs left, in one number.
 fn score(growth: i64, after: &State) -> i64 {
-    const GPU_BITS: u32 = 17;
-    const CPU_BITS: u32 = 14;
+    const GPU_BITS: u32 = 24;
     let gpus = after.free_milli().clamp(0, (1 << GPU_BITS) - 1);
-    let cpus = i64::try_from(after.cpu_milli / 1_000).unwrap_or(i64::MAX);
-    let cpus = cpus.min((1 << CPU_BITS) - 1);
-    let steps = growth.div_euclid(STEP);
-    (((steps << GPU_BITS) | gpus) << CPU_BITS) | cpus
+    (growth.div_euclid(STEP) << GPU_BITS) | gpus
 }

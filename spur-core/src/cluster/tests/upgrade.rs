@@ -85,6 +85,13 @@ fn old_logs_and_snapshots_are_read() {
         }
         assert_eq!(check(&cluster), Ok(()));
         assert_eq!(check(&snapshot), Ok(()));
+        // Snapshots older than what is learned of jobs hold none of it.
+        if snapshot.history == Default::default() {
+            cluster.history = Default::default();
+        }
+        if snapshot.mix == Default::default() {
+            cluster.mix = Default::default();
+        }
         assert_eq!(
             cluster, snapshot,
             "an old log gives what it gave when it was written"

@@ -127,8 +127,8 @@ pub(super) struct Usual {
 /// Multiples of what is usual at which a shortage counts, in thousandths. One alone would be blind above it on clusters that
 /// have less than jobs usually take, and blind below it on those that have plenty.
 const MULTIPLES: [u64; 4] = [700, 1_000, 1_400, 2_000];
-/// A shortage at one multiple counts this fraction of lost capacity: a quarter if it is one at every multiple.
-const SHORTAGE_SHARE: i64 = 16;
+/// A shortage at one multiple counts this fraction of lost capacity: half if it is one at every multiple.
+const SHORTAGE_SHARE: i64 = 8;
 
 impl Usual {
     pub(super) fn of(typical: &[Counted]) -> Self {

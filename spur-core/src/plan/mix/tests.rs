@@ -1,4 +1,5 @@
 use super::*;
+use crate::fixture::{World, batch, gang};
 
 fn class(gpus: u32, cpus: u64) -> Class {
     Class {
@@ -75,4 +76,22 @@ fn parts_without_gpus_are_not_counted() {
     let mut mix = Mix::default();
     mix.observe(Millis(0), class(0, 4), 1_000);
     assert_eq!(mix, Mix::default());
+}
+
+#[test]
+fn submissions_teach_the_cluster_by_the_part_that_a_node_gets() {
+    let mut world = World::new(2, 8);
+    for _ in 0..8 {
+        world.submit(gang(2, 4));
+    }
+    let typical = world.cluster.mix.typical();
+    assert_eq!(typical.len(), 1);
+    assert_eq!(typical[0].class.gpus, 4);
+    assert_eq!(
+        typical[0].weight,
+        16 * PART,
+        "a gang counts for each of its nodes"
+    );
+    world.submit(batch());
+    assert_eq!(world.cluster.mix.classes.len(), 1, "no GPUs asked for");
 }
