@@ -56,6 +56,9 @@ pub struct Up {
     /// Nodes that speak the real protocol and run no processes.
     #[arg(long)]
     pub hollow: bool,
+    /// With --hollow: seconds that a batch job lasts; without it, until it is ended.
+    #[arg(long, value_name = "SECONDS", requires = "hollow")]
+    pub job_seconds: Option<f64>,
     /// Seconds between SIGTERM and SIGKILL when a job is ended, instead of 30.
     #[arg(long, value_name = "SECONDS")]
     pub kill_wait: Option<u64>,

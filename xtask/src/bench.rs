@@ -5,6 +5,7 @@ mod place;
 mod sample;
 mod scale;
 mod slurm;
+mod starts;
 mod usage;
 
 use crate::{setup, sh, vm};
@@ -14,13 +15,13 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, meter, place, latency, scale, usage, guard (this one in virtual machines).
+    /// One part only: fence, meter, place, latency, scale, starts, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
-    /// Hollow nodes of the parts scale and usage.
+    /// Hollow nodes of the parts scale, starts and usage.
     #[arg(long, default_value_t = 1000)]
     nodes: u32,
-    /// Pending jobs of the scale part.
+    /// Pending jobs of the parts scale and starts.
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
     /// Measure a real Slurm in the same run, by the scripts in this folder (chroot.sh and what it needs).
@@ -82,13 +83,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if wanted("scale") {
         scale::measure(&bins, args.nodes, args.jobs, &mut report)?;
     }
+    if wanted("starts") {
+        let size = (args.nodes, args.jobs);
+        starts::measure(&bins, size, args.slurm.as_deref(), &mut report)?;
+    }
     if wanted("usage") {
         usage::measure(&bins, args.nodes, &mut report)?;
     }
     if wanted("guard") {
         guard(&mut report)?;
     }
-    if let Some(folder) = &args.slurm {
+    if let Some(folder) = args.slurm.as_ref().filter(|_| args.only.is_none()) {
         slurm::measure(folder, &mut report)?;
     }
     if let Some(path) = &args.save {

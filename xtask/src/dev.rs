@@ -80,6 +80,17 @@ impl DevCluster {
         command
     }
 
+    /// The same as root, who is an operator.
+    pub(crate) fn as_root(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", r#". "$0" && exec "$@""#])
+            .arg(self.dir().join("env"))
+            .args(args);
+        command.stdin(Stdio::null());
+        command
+    }
+
     /// The environment that `DIR/env` makes, for commands that are timed: no shell stands between.
     pub(crate) fn direct(&self, args: &[&str]) -> Result<Command> {
         let (program, rest) = args.split_first().context("an empty command")?;

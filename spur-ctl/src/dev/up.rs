@@ -225,11 +225,12 @@ impl Daemons<'_> {
         let all = names(wanted.nodes);
         if wanted.hollow {
             let folder = self.layout.path("nodes");
-            return self.spawn(
-                "hollow",
-                "spurd",
-                &[OsStr::new("hollow"), folder.as_os_str()],
-            );
+            let lasts = wanted
+                .job_seconds
+                .map(|secs| format!("--job-seconds={secs}"));
+            let mut words = vec![OsStr::new("hollow"), folder.as_os_str()];
+            words.extend(lasts.as_deref().map(OsStr::new));
+            return self.spawn("hollow", "spurd", &words);
         }
         for name in &all {
             let config = self.layout.node_config(name);

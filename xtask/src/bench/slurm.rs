@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::sh;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
@@ -18,7 +18,7 @@ pub(super) fn measure(folder: &Path, report: &mut Report) -> Result<()> {
         );
     }
     report.line("Slurm, in this run:");
-    run(&script, &["up"], report)?;
+    up(&script, report)?;
     let mut result = Ok(());
     for part in ["real", "cloud"] {
         result = result.and(run(
@@ -28,10 +28,43 @@ pub(super) fn measure(folder: &Path, report: &mut Report) -> Result<()> {
         ));
     }
     // Down also when a part failed: mounts must not stay.
-    run(&script, &["down"], report).and(result)
+    down(&script, report).and(result)
 }
 
+/// Makes a chroot with a Slurm in it, and mounts what it needs.
+pub(super) fn up(script: &Path, report: &mut Report) -> Result<()> {
+    let base = std::env::var_os("SLURM_CHROOTS").unwrap_or_else(|| "/var/tmp/slurm-chroots".into());
+    let daemon = Path::new(&base).join(SUITE).join("usr/sbin/slurmctld");
+    // The script looks whether it is there from outside, where Debian's link to an absolute path leads nowhere.
+    let behind = daemon.with_file_name("slurmctld-wlm");
+    if daemon.is_symlink() && !daemon.exists() && behind.exists() {
+        std::fs::remove_file(&daemon)
+            .and_then(|()| std::os::unix::fs::symlink("slurmctld-wlm", &daemon))
+            .with_context(|| {
+                format!(
+                    "making {} a link that can be followed from outside",
+                    daemon.display()
+                )
+            })?;
+    }
+    run(script, &["up"], report)
+}
+
+/// Unmounts what [`up`] mounted.
+pub(super) fn down(script: &Path, report: &mut Report) -> Result<()> {
+    run(script, &["down"], report)
+}
+
+/// Runs a verb of the script and keeps its figures.
 fn run(script: &Path, args: &[&str], report: &mut Report) -> Result<()> {
+    for line in figures(script, args)? {
+        report.text += &format!("  {line}\n");
+    }
+    Ok(())
+}
+
+/// Runs a verb of the script. Its figures are lines with a tab; the rest is how they came about.
+pub(super) fn figures(script: &Path, args: &[&str]) -> Result<Vec<String>> {
     let mut command = Command::new(script);
     command.arg(SUITE).args(args);
     let mut lines = Vec::new();
@@ -39,12 +72,9 @@ fn run(script: &Path, args: &[&str], report: &mut Report) -> Result<()> {
         lines.push(line.to_owned());
         true
     })?;
-    // Figures are tab-separated lines; the rest is how they came about.
-    for line in lines.iter().filter(|line| line.contains('\t')) {
-        report.text += &format!("  {line}\n");
-    }
     if !ok {
         bail!("{} {} failed", script.display(), args.join(" "));
     }
-    Ok(())
+    lines.retain(|line| line.contains('\t'));
+    Ok(lines)
 }
