@@ -23,6 +23,7 @@ use crate::job::state::{JobState, Reason};
 use crate::node::AdminState;
 use crate::partition::Partition;
 use crate::slurm::codes;
+use crate::slurm::constraint::{self, Constraint};
 use crate::time::Millis;
 use amount::{Amount, Want};
 use std::collections::BTreeMap;
@@ -58,12 +59,14 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
     }
     let ask = Ask::of(&job.spec);
     let want = Want::of(&ask);
+    // One that makes no sense was refused at submission.
+    let features = constraint::parse(&job.spec.constraint).unwrap_or_default();
     let here = |view: &&NodeView| view.partitions.contains(&job.spec.partition);
     let nodes: Vec<&NodeView> = known.nodes.iter().copied().filter(here).collect();
     let found: Vec<(&NodeView, Stop, String)> = nodes
         .iter()
         .map(|view| {
-            let (stop, detail) = first_stop(job, &want, view, known);
+            let (stop, detail) = first_stop(job, (&want, &features), view, known);
             (*view, stop, detail)
         })
         .collect();
@@ -125,12 +128,20 @@ pub fn unavailable<'a>(
 
 fn first_stop(
     job: &JobView,
-    want: &Want<'_>,
+    (want, features): (&Want<'_>, &Constraint),
     view: &NodeView,
     known: &Known<'_>,
 ) -> (Stop, String) {
     if let Some(stop) = unwanted(job, view) {
         return (stop, String::new());
+    }
+    let has = |name: &str| view.features.iter().any(|feature| feature == name);
+    if !features.matches_by(has) {
+        let theirs = match view.features.as_slice() {
+            [] => "has none".to_owned(),
+            all => format!("has {}", all.join(",")),
+        };
+        return (Stop::Feature, theirs);
     }
     let node = &view.node;
     let whole = Amount::whole(node, want.model);

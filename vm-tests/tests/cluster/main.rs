@@ -13,6 +13,7 @@ mod log_tail;
 mod records;
 mod teardown;
 mod usage;
+mod waiting;
 
 use vm_tests::host;
 
