@@ -22,6 +22,8 @@ pub(crate) struct Oracle {
     placed: BTreeSet<(JobId, Generation)>,
     /// Placements that machines carried out.
     pub(crate) carried_out: BTreeSet<(JobId, Generation)>,
+    /// Launches that failed.
+    pub(crate) launches_failed: u64,
     /// Steps that machines started.
     started: BTreeSet<(usize, JobId, Generation, StepKind)>,
 }
@@ -64,6 +66,7 @@ impl Oracle {
                 self.placed.insert((*job, *generation));
             }
             Event::Purged { jobs } => self.purged.extend(jobs),
+            Event::LaunchFailed { .. } => self.launches_failed += 1,
             Event::Configured { .. }
             | Event::NodeConnected(_)
             | Event::NodeDisconnected { .. }
@@ -74,7 +77,6 @@ impl Oracle {
             | Event::Explained { .. }
             | Event::StepGranted { .. }
             | Event::StepEnded { .. }
-            | Event::LaunchFailed { .. }
             | Event::Cleaned { .. }
             | Event::Cancelled { .. }
             | Event::Finished { .. }

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub ends: BTreeMap<JobState, u64>,
     /// Placements that machines carried out.
     pub placements: u64,
+    /// Launches that failed, as far as the log knows.
+    pub launches_failed: u64,
     /// Faults that happened, by name.
     pub faults: BTreeMap<&'static str, u64>,
     /// Simulated seconds until everything had drained.

@@ -36,6 +36,8 @@ pub struct Faults {
     pub cut_secs: u64,
     /// A job cannot be set up on a node.
     pub launch_failure_permille: u32,
+    /// The first so many nodes fail every launch.
+    pub bad_nodes: u32,
     /// A message takes seconds rather than milliseconds.
     pub slow_message_permille: u32,
     /// An effect is carried out twice.
@@ -66,6 +68,7 @@ impl Default for Faults {
             reboot_secs: 150,
             cut_secs: 30,
             launch_failure_permille: 20,
+            bad_nodes: 0,
             slow_message_permille: 50,
             repeat_permille: 50,
         }
@@ -81,6 +84,7 @@ impl Faults {
         reboot_secs: 0,
         cut_secs: 0,
         launch_failure_permille: 0,
+        bad_nodes: 0,
         slow_message_permille: 0,
         repeat_permille: 0,
     };

@@ -120,6 +120,7 @@ impl<'a> World<'a> {
         outcome.secs = secs;
         outcome.acknowledged = self.oracle.acknowledged.len() as u64;
         outcome.placements = self.oracle.carried_out.len() as u64;
+        outcome.launches_failed = self.oracle.launches_failed;
         let (controller, _, mut around) = self.parts();
         controller.settle_accounts(&mut around, &mut outcome);
         let seed = outcome.seed;

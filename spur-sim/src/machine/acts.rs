@@ -27,13 +27,11 @@ impl Machine {
 
     fn prepare(&mut self, order: &JobOrder, around: &mut Around<'_>) {
         let (job, generation) = (order.job, order.generation);
-        if around.stormy
-            && around
-                .rng
-                .chance(around.params.faults.launch_failure_permille)
-        {
+        let faults = &around.params.faults;
+        let bad = self.at < faults.bad_nodes as usize;
+        if around.stormy && (bad || around.rng.chance(faults.launch_failure_permille)) {
             self.observed.failed.insert(job, generation);
-            let (why, node_fault) = ("simulated".to_owned(), around.rng.chance(500));
+            let (why, node_fault) = ("simulated".to_owned(), bad || around.rng.chance(500));
             self.report(
                 Report::LaunchFailed {
                     job,
