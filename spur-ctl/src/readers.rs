@@ -11,6 +11,7 @@ use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::partition::Partition;
 use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What an agent's heartbeat said last; not logged.
@@ -51,6 +52,14 @@ impl View {
     pub fn node_named(&self, name: &NodeName) -> Option<&NodeView> {
         let mut rows = self.nodes.iter();
         rows.find(|row| row.node.name == *name).map(|row| &**row)
+    }
+
+    /// Nodes on which devices are reserved for waiting jobs, apart from one.
+    pub fn planned(&self, apart_from: Option<JobId>) -> BTreeSet<NodeId> {
+        let all = self.outlook.reserved.iter();
+        let others = all.filter(|(job, _)| Some(**job) != apart_from);
+        let shares = others.flat_map(|(_, reserved)| &reserved.shares);
+        shares.map(|share| share.node).collect()
     }
 
     /// A node's row.

@@ -3,7 +3,7 @@
 use super::{Service, refuse};
 use crate::readers::View;
 use crate::usage::Usage;
-use spur_core::api::{Caller, JobFilter, JobView, Refusal, RefusalKind, Reply, Stats};
+use spur_core::api::{Caller, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Stats};
 use std::sync::Arc;
 
 impl Service {
@@ -69,8 +69,19 @@ fn shown_to(caller: &Caller, row: &Arc<JobView>) -> Arc<JobView> {
     })
 }
 
+/// Nodes, with those marked on which devices are reserved for a waiting job.
 pub(super) fn nodes(view: &View) -> Reply {
-    Reply::Nodes(view.nodes.iter().map(Arc::clone).collect())
+    let planned = view.planned(None);
+    let shown = |row: &Arc<NodeView>| {
+        if !planned.contains(&row.node.id) {
+            return Arc::clone(row);
+        }
+        Arc::new(NodeView {
+            planned: true,
+            ..NodeView::clone(row)
+        })
+    };
+    Reply::Nodes(view.nodes.iter().map(shown).collect())
 }
 
 pub(super) fn partitions(view: &View) -> Reply {

@@ -26,6 +26,7 @@ pub(super) fn explain(
         .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
     let row = filled(view, row, true);
     let nodes = in_order(view);
+    let planned = view.planned(Some(job));
     let known = Known {
         at,
         partition: view
@@ -36,7 +37,7 @@ pub(super) fn explain(
         job: &|id| view.job(id).map(|row| &**row),
         ahead: ahead(view, &row, at),
         expected: row.expected.clone(),
-        held_back: &|node| node.planned,
+        held_back: &|node| planned.contains(&node.node.id),
     };
     let whole = why::explain(&row, &known)
         .ok_or_else(|| refuse(RefusalKind::JobNotPending, job.to_string()))?;
