@@ -159,6 +159,9 @@ fn hello(n: u32) -> NodeHello {
         jobs: Vec::new(),
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
+        stuck: Vec::new(),
     }
 }
 
