@@ -4,7 +4,7 @@ use super::{Agent, Input};
 use crate::act;
 use crate::cgroup::Cgroup;
 use crate::config::Require;
-use crate::fence::node::{Lost, NodeFence, chain};
+use crate::fence::node::{Lost, chain};
 use crate::journal;
 use crate::node::Condition;
 use crate::sys::clock::local_now;
