@@ -57,7 +57,7 @@ pub(super) fn measure(
     };
     let script = folder.join("chroot.sh");
     slurm::up(&script, report)?;
-    let mut best = Ok(0.0f64);
+    let mut best: Result<f64> = Ok(0.0);
     for (name, settings) in SETTINGS {
         best = best.and_then(|best| {
             let rate = theirs(&script, (nodes, jobs), (name, settings), report)?;
