@@ -23,7 +23,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use index::Waiting;
+pub(crate) use index::{Bucket, BucketKey, MOST_PARTITIONS, Row, Said};
 pub(crate) use place::takes_jobs;
 
 use crate::effect::Effects;

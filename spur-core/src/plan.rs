@@ -1,10 +1,12 @@
 //! The planner: proposes placements, changes nothing. Its answer is logged before it counts.
 
 pub(crate) mod ask;
+mod bits;
 pub(crate) mod class;
 mod devices;
 pub(crate) mod fit;
 pub mod frag;
+mod groups;
 pub(crate) mod layout;
 pub mod mix;
 mod order;
@@ -12,22 +14,24 @@ pub mod outlook;
 mod pass;
 pub(crate) mod policy;
 pub mod predict;
+mod reserve;
 pub(crate) mod rooms;
+mod search;
 pub(crate) mod shape;
 pub(crate) mod slot;
+mod timeline;
 pub(crate) mod topology;
 pub mod why;
 
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::{Cluster, Waiting};
+use crate::cluster::Cluster;
 use crate::id::JobId;
 use crate::job::state::Reason;
 use crate::resources::NodeShare;
 use crate::time::Millis;
 use outlook::Outlook;
-use pass::Wait;
 use std::sync::Arc;
 
 /// How much one pass may do; a bound on work, not on time, so that it is the same on every machine.
@@ -37,13 +41,22 @@ pub struct Budget {
     pub jobs: u32,
     /// Most placements made.
     pub placements: u32,
+    /// Most jobs that devices are reserved for.
+    pub reservations: u32,
+    /// Reserve for so many of the first jobs that cannot start, whatever they are; `None`: for those that the policy names.
+    pub depth: Option<u32>,
+    /// Most reasons told; further ones come in later passes.
+    pub reasons: u32,
 }
 
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            jobs: 100_000,
+            jobs: 200_000,
             placements: 10_000,
+            reservations: 1_000,
+            depth: None,
+            reasons: 1_000,
         }
     }
 }
@@ -72,40 +85,8 @@ pub struct Plan {
     pub outlook: Arc<Outlook>,
 }
 
-/// Proposes placements for pending jobs, by partition tier, priority and age. A job that cannot start blocks nothing that
-/// fits. Same cluster, same time, same plan.
+/// Proposes placements for pending jobs, in order of the queue ([`policy`]). A job that cannot start blocks nothing that fits, except
+/// what is reserved for it. Same cluster, same time, same plan.
 pub fn plan(cluster: &Cluster, at: Millis, budget: Budget) -> Plan {
-    let mut pass = pass::Pass::new(cluster, at);
-    let mut plan = Plan::default();
-    let queue = order::queue(cluster, |class| pass.tier(class));
-    for (looked_at, (policy::Key { job, .. }, waiting)) in (0u32..).zip(queue) {
-        let placed = u32::try_from(plan.placements.len()).unwrap_or(u32::MAX);
-        if looked_at >= budget.jobs || placed >= budget.placements {
-            plan.cut_short = true;
-            break;
-        }
-        match pass.consider(waiting) {
-            Ok(shares) => plan.placements.push(Placement { job, shares }),
-            Err(wait) if is_news(cluster, job, waiting, &wait) => {
-                plan.reasons
-                    .push((job, wait.reason, wait.text.into_owned()));
-            }
-            Err(_) => {}
-        }
-    }
-    plan
-}
-
-/// Whether the job does not say already why it waits.
-fn is_news(cluster: &Cluster, job: JobId, waiting: &Waiting, wait: &Wait) -> bool {
-    if waiting.reason != wait.reason || waiting.silent != wait.text.is_empty() {
-        return true;
-    }
-    let says = |text: &str| {
-        cluster
-            .jobs
-            .get(&job)
-            .is_some_and(|job| job.reason_text == text)
-    };
-    !waiting.silent && !says(&wait.text)
+    pass::Pass::new(cluster, at, budget).run()
 }

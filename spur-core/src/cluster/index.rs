@@ -2,10 +2,12 @@
 //! and what time alone makes due.
 
 mod fleet;
+mod flow;
 mod waiting;
 
-pub(crate) use fleet::{Fleet, Hold};
-pub(crate) use waiting::{Queue, Waiting};
+pub(crate) use fleet::{Fleet, MOST_PARTITIONS, Row};
+pub(crate) use flow::Flow;
+pub(crate) use waiting::{Bucket, BucketKey, Queue, Said};
 
 use super::Cluster;
 use crate::effect::Effects;
@@ -13,6 +15,7 @@ use crate::id::{JobId, NodeId};
 use crate::job::Job;
 use crate::job::state::JobState;
 use crate::node::Node;
+use crate::partition::Partition;
 use crate::plan::shape::Shape;
 use crate::plan::topology::Fabric;
 use crate::time::{Millis, TimeLimit};
@@ -37,7 +40,9 @@ pub(super) enum Due {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
     pub(super) queue: Queue,
-    pub(super) running: BTreeSet<JobId>,
+    /// With what they will leave when.
+    running: BTreeMap<JobId, Option<flow::Load>>,
+    flows: flow::Flows,
     pub(super) fleet: Fleet,
     pub(super) fabric: Fabric,
     /// Every entry of `jobs` and `nodes`, by time; begin times are apart, because they stay when they have passed.
@@ -49,18 +54,24 @@ pub(super) struct Index {
 
 impl Index {
     fn forget_job(&mut self, id: JobId) {
-        self.queue.leave(id);
-        self.running.remove(&id);
+        self.queue.leave(id, &mut self.flows);
+        if let Some(Some(load)) = self.running.remove(&id) {
+            self.flows.subtract(&load);
+        }
         if let Some(entry) = self.jobs.remove(&id) {
             self.due.remove(&entry);
             self.begins.remove(&(entry.0, id));
         }
     }
 
-    fn set_job(&mut self, job: &Job, min_job_age: u64) {
+    fn set_job(&mut self, job: &Job, min_job_age: u64, partitions: &[Partition]) {
         match job.state {
-            JobState::Pending => self.queue.enter(job),
-            JobState::Running => drop(self.running.insert(job.id)),
+            JobState::Pending => self.queue.enter(job, partitions, &mut self.flows),
+            JobState::Running => {
+                let load = flow::load(job, None, partitions);
+                load.iter().for_each(|load| self.flows.add(load));
+                self.running.insert(job.id, load);
+            }
             JobState::Completed
             | JobState::Failed
             | JobState::Cancelled
@@ -129,7 +140,7 @@ impl Cluster {
             let due = self.index.jobs.get(id).copied();
             self.index.forget_job(*id);
             if let Some(job) = self.jobs.get(id) {
-                self.index.set_job(job, self.min_job_age);
+                self.index.set_job(job, self.min_job_age, &self.partitions);
                 if due != self.index.jobs.get(id).copied() {
                     self.reindex_shares(*id);
                 }
@@ -139,7 +150,8 @@ impl Cluster {
             self.index.forget_node(*id);
             if let Some(node) = self.nodes.get(id) {
                 self.index.set_node(node, self.node_timeout);
-                self.index.fleet.set(node, &self.jobs);
+                let weight = self.weight(node);
+                self.index.fleet.set((node, weight), &self.jobs);
             }
         }
     }
@@ -149,7 +161,8 @@ impl Cluster {
         let held = self.jobs.get(&id).map(|job| job.allocation.iter());
         for share in held.into_iter().flatten() {
             if let Some(node) = self.nodes.get(&share.node) {
-                self.index.fleet.set(node, &self.jobs);
+                let weight = self.weight(node);
+                self.index.fleet.set((node, weight), &self.jobs);
             }
         }
     }
@@ -172,12 +185,13 @@ impl Cluster {
             fabric: Fabric::of(&self.topology),
             ..Index::default()
         };
+        index.fleet.configure(&self.partitions);
         for job in self.jobs.values() {
-            index.set_job(job, self.min_job_age);
+            index.set_job(job, self.min_job_age, &self.partitions);
         }
         for node in self.nodes.values() {
             index.set_node(node, self.node_timeout);
-            index.fleet.set(node, &self.jobs);
+            index.fleet.set((node, self.weight(node)), &self.jobs);
         }
         index
     }
@@ -197,6 +211,11 @@ impl Cluster {
         &self.index.fleet
     }
 
+    /// What waits and what will be left in a partition, by its position.
+    pub(crate) fn flow(&self, partition: usize) -> Option<&Flow> {
+        self.index.flows.get(partition)
+    }
+
     /// How nodes hang together.
     pub(crate) fn fabric(&self) -> &Fabric {
         &self.index.fabric
@@ -209,17 +228,18 @@ impl Cluster {
 
     /// Jobs that wait, in order of number (held ones too).
     pub fn pending(&self) -> impl Iterator<Item = &Job> {
-        let ids = self.index.queue.jobs.keys();
-        ids.filter_map(|id| self.jobs.get(id))
+        let ids = self.index.queue.jobs();
+        ids.filter_map(|id| self.jobs.get(&id))
     }
 
     /// Jobs that run, in order of number.
     pub fn running(&self) -> impl Iterator<Item = &Job> {
-        self.index.running.iter().filter_map(|id| self.jobs.get(id))
+        let ids = self.index.running.keys();
+        ids.filter_map(|id| self.jobs.get(id))
     }
 
     /// How many jobs wait and how many run.
     pub fn counts(&self) -> (usize, usize) {
-        (self.index.queue.jobs.len(), self.index.running.len())
+        (self.index.queue.len(), self.index.running.len())
     }
 }

@@ -6,7 +6,7 @@ mod choose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choose::Quality;
+pub(crate) use choose::{Closeness, Quality};
 
 use super::shape::{Device, Mask, first, indices};
 use crate::resources::{GpuLink, IdSet};

@@ -5,10 +5,13 @@
 //! there is an estimate: the jobs before it take what running jobs leave, in order; once that is used up, the work ahead flows
 //! through the partition at full speed. Both go by expected run times.
 
+use super::policy::Key;
+use super::predict::gpus_of;
 use crate::id::{JobId, NodeId};
 use crate::job::spec::JobSpec;
 use crate::resources::NodeShare;
 use crate::time::Millis;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Devices that are kept for a job.
@@ -64,8 +67,8 @@ pub struct Outlook {
     pub at: Millis,
     /// Jobs that have a reservation.
     pub reserved: BTreeMap<JobId, Reserved>,
-    /// By partition.
-    pub(crate) pools: BTreeMap<String, Pool>,
+    /// By partition, with its tier.
+    pub(crate) pools: BTreeMap<String, (Pool, u32)>,
 }
 
 /// GPUs and CPUs, or seconds of them.
@@ -76,32 +79,141 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
+    /// What a request asks for, of so many GPUs.
+    pub(crate) fn asked(spec: &JobSpec, gpus: u64) -> Self {
+        let tasks = u64::from(spec.tasks.max(spec.nodes_min).max(1));
+        let by_task = tasks.saturating_mul(u64::from(spec.cpus_per_task.max(1)));
+        Self {
+            gpus,
+            cpus: by_task.max(gpus.saturating_mul(u64::from(spec.cpus_per_gpu))),
+        }
+    }
+
+    /// Adds another.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.gpus = self.gpus.saturating_add(other.gpus);
+        self.cpus = self.cpus.saturating_add(other.cpus);
+    }
+
+    /// Takes back what was added.
+    pub(crate) fn subtract(&mut self, other: Self) {
+        self.gpus = self.gpus.saturating_sub(other.gpus);
+        self.cpus = self.cpus.saturating_sub(other.cpus);
+    }
+
+    /// For so many seconds.
+    pub(crate) fn times(self, secs: u64) -> Self {
+        Self {
+            gpus: self.gpus.saturating_mul(secs),
+            cpus: self.cpus.saturating_mul(secs),
+        }
+    }
+
     /// The one that matters to a job: GPUs if it asks for any.
     fn of(self, gpus: bool) -> u64 {
         if gpus { self.gpus } else { self.cpus }
     }
 }
 
-/// A partition's future, summed up: positions are sums over all before.
+/// A partition's future, summed up: each entry of a list has the sum up to there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pool {
-    pub(crate) capacity: Amount,
+    capacity: Amount,
     /// What is free, then what running jobs will have left by a time.
-    pub(crate) left: Vec<(Millis, Amount)>,
+    left: Vec<(Millis, Amount)>,
     /// Seconds that running jobs still need.
-    pub(crate) running: Amount,
-    /// Up to a place in the queue: what the jobs before it ask for, and for how many seconds.
-    pub(crate) queue: Vec<(Place, Amount, Amount)>,
+    running: Amount,
+    /// Up to and with a place in the queue: what is asked for, and seconds of it.
+    queue: Vec<(Place, Amount, Amount)>,
 }
 
 /// A place in the queue, coarse enough that there are few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    tier: u32,
-    priority: u32,
+    tier: Reverse<u32>,
+    priority: Reverse<u32>,
     nice: i32,
     due: u64,
     job: u32,
+}
+
+impl Place {
+    /// Jobs due within about a quarter of an hour, and within some thousand numbers, have one place.
+    pub(crate) fn of(key: Key) -> Self {
+        Self {
+            tier: key.tier,
+            priority: key.priority,
+            nice: key.nice,
+            due: key.due.0 >> 20,
+            job: key.job.0 >> 12,
+        }
+    }
+}
+
+impl Pool {
+    /// Sums up what is free at a moment, what running jobs will leave, and what waits.
+    pub(crate) fn of(
+        (at, capacity, free): (Millis, Amount, Amount),
+        ends: impl Iterator<Item = (Millis, Amount)>,
+        waiting: impl Iterator<Item = (Place, Amount, Amount)>,
+    ) -> Self {
+        let mut pool = Self {
+            capacity,
+            left: vec![(at, free)],
+            ..Self::default()
+        };
+        let mut returns: Vec<(Millis, Amount)> =
+            ends.map(|(end, width)| (later(end, at), width)).collect();
+        returns.sort_by_key(|(end, _)| *end);
+        let mut left = free;
+        for (end, width) in returns {
+            left.add(width);
+            pool.running.add(width.times(end.secs_since(at)));
+            pool.left.push((end, left));
+        }
+        let (mut width, mut work) = (Amount::default(), Amount::default());
+        for (place, more_width, more_work) in waiting {
+            width.add(more_width);
+            work.add(more_work);
+            pool.queue.push((place, width, work));
+        }
+        pool
+    }
+
+    /// When a job in a place may start that asks for so much.
+    fn start(&self, at: Millis, place: Place, asks: Amount) -> Option<Millis> {
+        let gpus = asks.gpus > 0;
+        let (capacity, asks) = (self.capacity.of(gpus), asks.of(gpus));
+        if asks > capacity || capacity == 0 {
+            return None;
+        }
+        let before = self.queue.partition_point(|(other, ..)| *other < place);
+        let ahead = before
+            .checked_sub(1)
+            .and_then(|before| self.queue.get(before));
+        let (width, work) =
+            ahead.map_or((0, 0), |(_, width, work)| (width.of(gpus), work.of(gpus)));
+        let enough = width.saturating_add(asks);
+        let left = self
+            .left
+            .partition_point(|(_, left)| left.of(gpus) < enough);
+        if let Some((when, _)) = self.left.get(left) {
+            return Some(*when);
+        }
+        let flows = self.running.of(gpus).saturating_add(work) / capacity;
+        let last = self.left.last().map_or(at, |(last, _)| *last);
+        // Not before what runs has ended: until then the first jobs in the queue have taken all of it.
+        Some(at.plus_secs(flows).max(last))
+    }
+}
+
+/// A job that outlived what was expected of it will probably run about as long again as it did since.
+fn later(end: Millis, at: Millis) -> Millis {
+    if end > at {
+        end
+    } else {
+        at.plus_secs(at.secs_since(end).max(60))
+    }
 }
 
 impl Outlook {
@@ -114,9 +226,21 @@ impl Outlook {
                 nodes: reserved.shares.iter().map(|share| share.node).collect(),
             };
         }
+        let pool = self.pools.get(&asked.spec.partition);
+        let start = pool.filter(|_| asked.priority > 0).and_then(|pool| {
+            let place = Place::of(Key {
+                tier: Reverse(pool.1),
+                priority: Reverse(asked.priority),
+                nice: asked.spec.nice,
+                due: asked.due,
+                job: asked.job,
+            });
+            let asks = Amount::asked(asked.spec, gpus_of(asked.spec));
+            pool.0.start(self.at, place, asks)
+        });
         Expected {
-            start: None,
-            basis: Basis::Never,
+            start: start.map(|start| start.max(asked.eligible)),
+            basis: start.map_or(Basis::Never, |_| Basis::Estimated),
             nodes: Vec::new(),
         }
     }

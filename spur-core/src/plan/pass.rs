@@ -1,23 +1,33 @@
-//! One pass: what is free, which classes failed already, who waits first in each partition.
+//! One pass: every job that is worth a look, in order; what starts, what devices are kept for, and why the others wait.
 
 use super::ask::{Ask, GpuAsk};
+use super::bits::Bits;
 use super::class::{Class, ClassId};
 use super::fit;
-use super::rooms::{Bits, Choice, Rooms};
-use crate::cluster::{Cluster, Waiting};
-use crate::id::{NodeId, NodeName};
+use super::order::{Line, Lines};
+use super::outlook::{Amount, Outlook, Pool, Reserved};
+use super::policy::{self, Claim, Key};
+use super::reserve::{Reserving, Wanted};
+use super::rooms::Rooms;
+use super::search::{self, Choice, Holes, Judge, Known, Sought};
+use super::timeline::NEVER;
+use super::{Budget, Placement, Plan};
+use crate::cluster::{Cluster, MOST_PARTITIONS, Said};
+use crate::id::{JobId, NodeId, NodeName};
 use crate::job::state::Reason;
 use crate::partition::{Partition, PartitionState};
 use crate::resources::NodeShare;
-use crate::time::Millis;
+use crate::time::{Millis, TimeLimit};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Why a job waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wait {
-    pub(super) reason: Reason,
-    pub(super) text: Cow<'static, str>,
+struct Wait {
+    reason: Reason,
+    text: Cow<'static, str>,
 }
 
 impl Wait {
@@ -27,117 +37,343 @@ impl Wait {
             text: Cow::Borrowed(""),
         }
     }
+
+    fn said(&self) -> Said {
+        Said::of(self.reason, &self.text)
+    }
 }
 
 /// What is known of a class in this pass.
-#[derive(Clone, Debug, Default)]
-struct Verdict {
-    /// Position of its partition, if that is configured.
-    partition: Option<usize>,
-    /// What is free only shrinks during a pass, so one failure is enough for all of the class.
-    failed: bool,
+struct Kind<'a> {
+    class: &'a Class,
+    /// Position of its partition.
+    partition: usize,
+    /// Nodes that it may use.
+    allowed: Rc<Bits>,
+    /// Whether those are all.
+    all: bool,
+    /// Positions of the nodes of `-w`.
+    required: Vec<usize>,
+    known: Known,
+    /// The least limit with which it found no room. What is free only shrinks during a pass, so one failure is enough for all jobs
+    /// of the class with that limit or a greater one.
+    failed: Option<TimeLimit>,
 }
 
+/// What is known of a partition in this pass.
+#[derive(Default)]
+struct Queueing {
+    members: Option<Rc<Bits>>,
+    /// Whether a job waits for resources at its head.
+    headed: bool,
+    reserved: policy::Reserved,
+}
+
+/// What comes of looking at a job.
+enum Verdict {
+    Starts(Vec<NodeShare>),
+    /// It waits, and says so; whether the next job of its bucket is worth a look.
+    Waits(Option<Wait>, bool),
+    /// All jobs of its bucket wait for this reason.
+    Barred(Wait),
+}
+
+/// See the module.
 pub(super) struct Pass<'a> {
     cluster: &'a Cluster,
     at: Millis,
+    budget: Budget,
     rooms: Rooms<'a>,
-    /// By class.
-    verdicts: Vec<Verdict>,
-    /// Slots of each partition that was looked at.
-    members: BTreeMap<usize, Bits>,
-    /// Partitions in which a job waits for resources.
-    waited_for: BTreeSet<usize>,
+    judge: Judge,
+    reserving: Reserving,
+    /// By class, once it was looked at; the error is why all its jobs wait.
+    kinds: Vec<Option<Result<Kind<'a>, Wait>>>,
+    /// By position.
+    partitions: Vec<Queueing>,
+    /// By line.
+    holes: Vec<Holes>,
+    reserved: BTreeMap<JobId, Reserved>,
+    plan: Plan,
+}
+
+/// A bucket that a pass has come to, for what its jobs say.
+#[derive(Clone, Default)]
+struct Spoken {
+    /// The first job that waits.
+    from: Option<Key>,
+    /// A job that says something of its own.
+    apart: Option<JobId>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(cluster: &'a Cluster, at: Millis) -> Self {
-        let names = cluster.partitions.iter().zip(0..);
-        let positions: BTreeMap<&str, usize> = names
-            .map(|(partition, at)| (partition.name.as_str(), at))
-            .collect();
-        let classes = &cluster.queue().classes;
-        let verdict = |class: Option<&Class>| Verdict {
-            partition: class.and_then(|class| positions.get(class.partition.as_str()).copied()),
-            failed: false,
-        };
+    pub(super) fn new(cluster: &'a Cluster, at: Millis, budget: Budget) -> Self {
+        let rooms = Rooms::now(cluster, at);
+        let classes = cluster.queue().classes.table_len();
         Self {
             cluster,
             at,
-            rooms: Rooms::now(cluster),
-            verdicts: (0..classes.table_len())
-                .map(|at| verdict(classes.at(at)))
+            budget,
+            judge: Judge::of(cluster, &rooms),
+            reserving: Reserving::new(rooms.len(), classes),
+            rooms,
+            kinds: std::iter::repeat_with(|| None).take(classes).collect(),
+            partitions: cluster
+                .partitions
+                .iter()
+                .map(|_| Queueing::default())
                 .collect(),
-            members: BTreeMap::new(),
-            waited_for: BTreeSet::new(),
+            holes: Vec::new(),
+            reserved: BTreeMap::new(),
+            plan: Plan::default(),
         }
     }
 
-    /// The tier of a class's partition.
-    pub(super) fn tier(&self, class: ClassId) -> u32 {
-        let partition = self
-            .verdicts
-            .get(class.position())
-            .and_then(|verdict| verdict.partition);
-        let partition = partition.and_then(|at| self.cluster.partitions.get(at));
-        partition.map_or(0, |partition| partition.priority_tier)
+    /// Looks at jobs in order until none is worth a look.
+    pub(super) fn run(mut self) -> Plan {
+        let mut lines = Lines::of(self.cluster, self.at);
+        let mut spoken = vec![Spoken::default(); lines.all().len()];
+        self.holes = std::iter::repeat_with(Holes::default)
+            .take(spoken.len())
+            .collect();
+        let mut looked_at = 0;
+        while let Some((key, number)) = lines.pop() {
+            let placed = u32::try_from(self.plan.placements.len()).unwrap_or(u32::MAX);
+            if looked_at >= self.budget.jobs || placed >= self.budget.placements {
+                self.plan.cut_short = true;
+                break;
+            }
+            looked_at += 1;
+            let Some(line) = lines.all().get(number) else {
+                continue;
+            };
+            let mut wait = Wait::bare(Reason::Priority);
+            let mut more = match self.consider(key, (number, line)) {
+                Verdict::Starts(shares) => {
+                    let job = key.job;
+                    self.plan.placements.push(Placement { job, shares });
+                    true
+                }
+                Verdict::Waits(own, more) => {
+                    let here = &mut spoken[number];
+                    here.from.get_or_insert(key);
+                    if let Some(own) = own {
+                        here.apart = Some(key.job);
+                        self.tell_one(key.job, &own);
+                    }
+                    more
+                }
+                Verdict::Barred(why) => {
+                    spoken[number].from.get_or_insert(key);
+                    wait = why;
+                    false
+                }
+            };
+            more = more && lines.go_on(number);
+            if let (false, Some(line)) = (more, lines.all().get(number)) {
+                self.tell(line, &spoken[number], &wait);
+            }
+        }
+        if !self.plan.cut_short {
+            self.tell_dated(lines.all());
+        }
+        self.plan.outlook = Arc::new(Outlook {
+            at: self.at,
+            pools: self.pools(),
+            reserved: self.reserved,
+        });
+        self.plan
     }
 
-    /// A job's shares, taken out of what is free; or why it waits.
-    pub(super) fn consider(&mut self, job: &Waiting) -> Result<Vec<NodeShare>, Wait> {
-        let cluster = self.cluster;
-        let class = cluster.queue().classes.get(job.class);
-        let verdict = self.verdicts.get(job.class.position()).cloned();
-        let (Some(class), Some(verdict)) = (class, verdict) else {
-            return Err(Wait::bare(Reason::None));
+    /// Partitions in which jobs wait, summed up.
+    fn pools(&self) -> BTreeMap<String, (Pool, u32)> {
+        let mut pools = BTreeMap::new();
+        for (partition, at) in self.cluster.partitions.iter().zip(0..) {
+            let members = self
+                .partitions
+                .get(at)
+                .and_then(|queueing| queueing.members.as_ref());
+            let (Some(flow), Some(members)) = (self.cluster.flow(at), members) else {
+                continue;
+            };
+            let (mut capacity, mut free) = (Amount::default(), Amount::default());
+            for slot in members.iter().filter_map(|at| self.rooms.slots.get(at)) {
+                capacity.add(Amount {
+                    gpus: u64::from(slot.shape.all_gpus().count_ones()),
+                    cpus: u64::from(slot.shape.cpus),
+                });
+                free.add(Amount {
+                    gpus: u64::from(slot.free.gpus.count_ones()),
+                    cpus: u64::from(slot.cpus()),
+                });
+            }
+            let pool = Pool::of((self.at, capacity, free), flow.ends(), flow.waiting());
+            pools.insert(partition.name.clone(), (pool, partition.priority_tier));
+        }
+        pools
+    }
+
+    fn consider(&mut self, key: Key, (number, line): (usize, &Line<'a>)) -> Verdict {
+        let (class, limit) = (line.at.class, line.at.limit);
+        let position = class.position();
+        if self.kinds.get(position).is_some_and(Option::is_none) {
+            self.kinds[position] = Some(self.kind(class));
+        }
+        let Some(Some(kind)) = self.kinds.get_mut(position).map(Option::take) else {
+            return Verdict::Barred(Wait::bare(Reason::None));
         };
-        let position = verdict.partition;
-        let Some((at, partition)) = position.and_then(|at| Some((at, cluster.partitions.get(at)?)))
-        else {
+        let (verdict, kind) = match kind {
+            Err(wait) => (Verdict::Barred(wait.clone()), Err(wait)),
+            Ok(mut kind) => {
+                let verdict = self.decide(key, number, (&mut kind, position, limit));
+                (verdict, Ok(kind))
+            }
+        };
+        self.kinds[position] = Some(kind);
+        verdict
+    }
+
+    fn decide(
+        &mut self,
+        key: Key,
+        number: usize,
+        (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
+    ) -> Verdict {
+        let cluster = self.cluster;
+        let Some(partition) = cluster.partitions.get(kind.partition) else {
+            return Verdict::Barred(Wait::bare(Reason::None));
+        };
+        if let Err(wait) = barred(limit, partition) {
+            return Verdict::Barred(wait);
+        }
+        if kind.failed.is_none_or(|failed| limit < failed) {
+            if let Some(shares) = self.place(number, kind, limit) {
+                return Verdict::Starts(shares);
+            }
+            kind.failed = Some(limit);
+        }
+        let Some(queueing) = self.partitions.get_mut(kind.partition) else {
+            return Verdict::Barred(Wait::bare(Reason::None));
+        };
+        let first = !std::mem::replace(&mut queueing.headed, true);
+        let ask = kind.class.ask();
+        let own = first.then(|| {
+            let ready = queueing.members.as_ref().map_or(0, |members| members.len());
+            Wait {
+                reason: Reason::Resources,
+                text: describe(&ask, ready).into(),
+            }
+        });
+        let room = self.reserved.len() < self.budget.reservations as usize
+            && kind.required.iter().all(|at| kind.allowed.contains(*at));
+        let claim = Claim {
+            nodes: ask.nodes_min,
+            due: key.due,
+        };
+        let granted = room
+            && match self.budget.depth {
+                Some(depth) => self.reserved.len() < depth as usize,
+                None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
+            };
+        if granted {
+            let wanted = Wanted {
+                class: position,
+                ask,
+                allowed: &kind.allowed,
+                required: &kind.required,
+                limit,
+            };
+            if let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) {
+                self.reserved.insert(key.job, Reserved { start, shares });
+                return Verdict::Waits(own, true);
+            }
+        }
+        Verdict::Waits(own, false)
+    }
+
+    /// A job's shares, taken out of what is free.
+    fn place(
+        &mut self,
+        number: usize,
+        kind: &mut Kind<'a>,
+        limit: TimeLimit,
+    ) -> Option<Vec<NodeShare>> {
+        let until = match limit {
+            TimeLimit::Secs(secs) => self.at.plus_secs(secs),
+            TimeLimit::Unlimited => NEVER,
+        };
+        let ask = kind.class.ask();
+        let nodes = ask.nodes_min.max(u32::try_from(kind.required.len()).ok()?);
+        let sought = Sought {
+            ask: &ask,
+            need: ask.even_part(nodes),
+            allowed: &kind.allowed,
+            all: kind.all,
+            partition: if kind.partition < MOST_PARTITIONS {
+                1 << kind.partition
+            } else {
+                u128::MAX
+            },
+            until,
+        };
+        let memory = (&mut kind.known, self.holes.get_mut(number)?);
+        let (rooms, judge) = (&self.rooms, &self.judge);
+        let one = nodes == 1 && kind.required.is_empty() && !ask.widen;
+        let simple = if one {
+            let found = search::best(rooms, judge, (memory.0, memory.1), sought);
+            found.map(|slot| {
+                let need = sought.need;
+                vec![fit::Part { slot, need }]
+            })
+        } else {
+            None
+        };
+        let parts = match simple {
+            Some(parts) => parts,
+            None if one && ask.nodes_max == 1 => return None,
+            None => {
+                let choice = Choice::new(rooms, judge, memory, (sought, &kind.required));
+                fit::pick(&choice, &ask)?
+            }
+        };
+        let shares = self.rooms.shares(&parts, &ask, until);
+        for share in &shares {
+            self.rooms.take(share, until);
+        }
+        Some(shares)
+    }
+
+    /// What a class may use, or why all its jobs wait.
+    fn kind(&mut self, class: ClassId) -> Result<Kind<'a>, Wait> {
+        let cluster = self.cluster;
+        let class = cluster.queue().classes.get(class);
+        let class = class.ok_or_else(|| Wait::bare(Reason::None))?;
+        let mut partitions = cluster.partitions.iter().zip(0..);
+        let found = partitions.find(|(partition, _)| partition.name == class.partition);
+        let Some((partition, at)) = found else {
             let text = format!("partition {} is not configured", class.partition);
             return Err(Wait {
                 reason: Reason::PartitionInactive,
                 text: text.into(),
             });
         };
-        barred(job, partition, self.at)?;
-        if !verdict.failed {
-            let required = self.required(class)?;
-            if let Some(shares) = self.place(class, (at, partition), &required) {
-                return Ok(shares);
-            }
-            if let Some(verdict) = self.verdicts.get_mut(job.class.position()) {
-                verdict.failed = true;
-            }
-        }
-        Err(self.wait(at, class))
-    }
-
-    fn place(
-        &mut self,
-        class: &Class,
-        (position, partition): (usize, &Partition),
-        required: &[usize],
-    ) -> Option<Vec<NodeShare>> {
-        let (rooms, cluster) = (&self.rooms, self.cluster);
-        let members = self.members.entry(position);
-        let members = members.or_insert_with(|| rooms.of_partition(cluster, partition));
-        let allowed = allowed(cluster, rooms, members, class);
-        if !required.iter().all(|at| allowed.contains(*at)) {
-            return None;
-        }
-        let ask = class.ask();
-        let parts = fit::pick(
-            &Choice {
-                rooms,
-                allowed: &allowed,
-                required,
-            },
-            &ask,
-        )?;
-        let shares = rooms.shares(&parts, &ask);
-        self.rooms.take(&parts, &shares);
-        Some(shares)
+        let required = self.required(class)?;
+        let rooms = &self.rooms;
+        let members = self.partitions.get_mut(at).map(|queueing| {
+            let fresh = || Rc::new(rooms.of_partition(cluster, partition));
+            Rc::clone(queueing.members.get_or_insert_with(fresh))
+        });
+        let members = members.ok_or_else(|| Wait::bare(Reason::None))?;
+        let allowed = allowed(cluster, rooms, &members, class);
+        let impossible = !required.iter().all(|at| allowed.contains(*at));
+        Ok(Kind {
+            class,
+            partition: at,
+            all: allowed.len() == rooms.len(),
+            allowed,
+            required,
+            known: Known::default(),
+            failed: impossible.then_some(TimeLimit::Secs(0)),
+        })
     }
 
     /// Positions of the nodes of `-w`.
@@ -158,31 +394,63 @@ impl<'a> Pass<'a> {
         Ok(positions.into_iter().collect())
     }
 
-    /// The first job of a partition that finds no room waits for resources, later ones wait behind it, as Slurm says it.
-    fn wait(&mut self, position: usize, class: &Class) -> Wait {
-        if !self.waited_for.insert(position) {
-            return Wait::bare(Reason::Priority);
+    /// A job's own reason, if it does not say that already.
+    fn tell_one(&mut self, id: JobId, wait: &Wait) {
+        let job = self.cluster.jobs.get(&id);
+        if job.is_some_and(|job| job.reason != wait.reason || job.reason_text != wait.text) {
+            self.push_reason(id, wait);
         }
-        let ready = self.members.get(&position).map_or(0, Bits::len);
-        Wait {
-            reason: Reason::Resources,
-            text: describe(&class.ask(), ready).into(),
+    }
+
+    /// Why the jobs of a bucket wait, of which the pass will see no more.
+    fn tell(&mut self, line: &Line<'a>, spoken: &Spoken, wait: &Wait) {
+        let Some(from) = spoken.from else {
+            return;
+        };
+        let ready = line.bucket.saying_else(wait.said(), from);
+        let due = line.due.iter().copied().filter(|key| *key >= from);
+        for key in ready.chain(due).filter(|key| Some(key.job) != spoken.apart) {
+            if !self.push_reason(key.job, wait) {
+                break;
+            }
         }
+    }
+
+    /// Jobs whose begin time has not come.
+    fn tell_dated(&mut self, lines: &[Line<'a>]) {
+        let wait = Wait::bare(Reason::BeginTime);
+        let mut silent: Vec<Key> = Vec::new();
+        for line in lines {
+            let most = self.budget.reasons as usize + 1;
+            silent.extend(line.bucket.silent_until_begin(self.at).take(most));
+        }
+        silent.sort_unstable();
+        for key in silent {
+            if !self.push_reason(key.job, &wait) {
+                break;
+            }
+        }
+    }
+
+    /// Whether there was room for it.
+    fn push_reason(&mut self, job: JobId, wait: &Wait) -> bool {
+        if self.plan.reasons.len() >= self.budget.reasons as usize {
+            self.plan.more_reasons = true;
+            return false;
+        }
+        let text = wait.text.clone().into_owned();
+        self.plan.reasons.push((job, wait.reason, text));
+        true
     }
 }
 
 /// The partition's slots without those that the job does not want or must not get.
-fn allowed<'m>(
-    cluster: &Cluster,
-    rooms: &Rooms<'_>,
-    members: &'m Bits,
-    class: &Class,
-) -> Cow<'m, Bits> {
-    let mut allowed = Cow::Borrowed(members);
+fn allowed(cluster: &Cluster, rooms: &Rooms<'_>, members: &Rc<Bits>, class: &Class) -> Rc<Bits> {
+    let mut allowed = Rc::clone(members);
     let named = class.exclude.iter().filter_map(|name| node(cluster, name));
     for id in named.chain(class.shunned.iter().copied()) {
         if let Some(at) = rooms.position(id) {
-            allowed.to_mut().clear(at);
+            Rc::make_mut(&mut allowed).clear(at);
         }
     }
     allowed
@@ -193,16 +461,13 @@ fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
 }
 
 /// What keeps a job from being considered at all.
-fn barred(job: &Waiting, partition: &Partition, at: Millis) -> Result<(), Wait> {
-    if job.eligible > at {
-        return Err(Wait::bare(Reason::BeginTime));
-    }
+fn barred(limit: TimeLimit, partition: &Partition) -> Result<(), Wait> {
     match partition.state {
         PartitionState::Up | PartitionState::Drain => {}
         PartitionState::Down => return Err(Wait::bare(Reason::PartitionDown)),
         PartitionState::Inactive => return Err(Wait::bare(Reason::PartitionInactive)),
     }
-    if job.time_limit > partition.max_time {
+    if limit > partition.max_time {
         return Err(Wait::bare(Reason::PartitionTimeLimit));
     }
     Ok(())

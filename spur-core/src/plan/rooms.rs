@@ -1,160 +1,120 @@
-//! All nodes during a pass, with an index by what is free, so that a job looks only at nodes that may fit.
+//! All nodes during a pass: what is free of them now, and what of that is kept for reservations.
 
-use super::ask::{Ask, Need};
+use super::ask::Ask;
+use super::bits::Bits;
 use super::devices::{self, Place};
-use super::fit::{Part, Source};
+use super::fit::Part;
+use super::groups::Groups;
 use super::slot::Slot;
+use super::timeline::{Booked, Held, Taken};
 use super::topology::Fabric;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, MOST_PARTITIONS, Row};
 use crate::id::NodeId;
-use crate::node::Node;
 use crate::partition::Partition;
 use crate::resources::{IdSet, NodeShare};
+use crate::time::Millis;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A set of slot positions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bits(Vec<u64>);
-
-impl Bits {
-    fn none(len: usize) -> Self {
-        Self(vec![0; len.div_ceil(64)])
-    }
-
-    fn set(&mut self, at: usize) {
-        if let Some(word) = self.0.get_mut(at / 64) {
-            *word |= 1 << (at % 64);
-        }
-    }
-
-    pub(super) fn clear(&mut self, at: usize) {
-        if let Some(word) = self.0.get_mut(at / 64) {
-            *word &= !(1 << (at % 64));
-        }
-    }
-
-    pub(super) fn contains(&self, at: usize) -> bool {
-        self.0
-            .get(at / 64)
-            .is_some_and(|word| word & (1 << (at % 64)) != 0)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-}
-
-/// Levels above this count are not told apart.
-const GPU_LEVELS: usize = 65;
-/// One level for each power of two.
-const LOG_LEVELS: usize = 48;
-
-/// Slots in node order (names compared as people read them), indexed by least free amount.
+/// Nodes in the order of their names as people count, by position.
 pub(crate) struct Rooms<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) at: Millis,
+    ids: Vec<NodeId>,
+    pub(super) rows: Vec<&'a Row>,
+    /// What is free now, whoever it is kept for.
     pub(super) slots: Vec<Slot<'a>>,
-    /// By position.
-    nodes: Vec<&'a Node>,
-    /// By position: the node's place among all nodes, and its weight; no weights if all have the same.
-    ranks: Vec<usize>,
     weights: Vec<u32>,
-    fabric: &'a Fabric,
-    positions: BTreeMap<NodeId, usize>,
+    /// Places among all nodes, those that take no jobs included.
+    ranks: Vec<usize>,
+    /// By [`NodeId`].
+    positions: Vec<Option<u32>>,
     /// Free CPU ids of nodes that were given something in this pass.
-    cpus_left: BTreeMap<usize, IdSet>,
-    gpus: Vec<Bits>,
-    cpus: Vec<Bits>,
-    memory: Vec<Bits>,
+    cpus_left: Vec<Option<IdSet>>,
+    /// What was given in this pass.
+    pub(super) taken: Vec<Vec<Taken>>,
+    /// Nodes without reservations.
+    pub(super) groups: Groups<'a>,
+    /// Nodes with reservations.
+    pub(super) held: BTreeMap<u32, Held>,
+    /// Nodes with reservations of which something changed, in order of time.
+    pub(super) changed: Vec<u32>,
+    /// How often something was given or reserved on a node.
+    pub(super) versions: Vec<u32>,
 }
 
 impl<'a> Rooms<'a> {
     /// All nodes that take jobs.
-    pub(super) fn now(cluster: &'a Cluster) -> Self {
-        let (mut slots, mut nodes, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
-        let all = cluster.fleet().nodes().zip(0..);
-        for ((id, row, shape), rank) in all.filter(|((_, row, _), _)| row.takes) {
-            if let Some(node) = cluster.nodes.get(&id) {
-                nodes.push(node);
-                ranks.push(rank);
-                let free = row.free;
-                slots.push(Slot { shape, free });
+    pub(super) fn now(cluster: &'a Cluster, at: Millis) -> Self {
+        let open = || cluster.fleet().nodes().filter(|(_, row, _)| row.takes);
+        let ranks = cluster.fleet().nodes().enumerate();
+        let ranks = ranks.filter(|(_, (_, row, _))| row.takes);
+        let count = open().count();
+        let ids: Vec<NodeId> = open().map(|(id, ..)| id).collect();
+        let highest = ids.iter().max().map_or(0, |id| id.0 as usize + 1);
+        let mut positions = vec![None; highest];
+        for (id, position) in ids.iter().zip(0u32..) {
+            if let Some(entry) = positions.get_mut(id.0 as usize) {
+                *entry = Some(position);
             }
         }
-        let none = Bits::none(slots.len());
-        let mut rooms = Self {
-            positions: nodes.iter().map(|node| node.id).zip(0..).collect(),
-            cpus_left: BTreeMap::new(),
-            gpus: vec![none.clone(); GPU_LEVELS],
-            cpus: vec![none.clone(); LOG_LEVELS],
-            memory: vec![none; LOG_LEVELS],
-            weights: weights(cluster, &nodes),
-            fabric: cluster.fabric(),
-            ranks,
-            nodes,
-            slots,
+        let slot = |(_, row, shape): (NodeId, &'a Row, _)| Slot {
+            shape,
+            free: row.free,
         };
-        for at in 0..rooms.slots.len() {
-            rooms.index(at);
+        let mut rooms = Self {
+            cluster,
+            at,
+            rows: open().map(|(_, row, _)| row).collect(),
+            slots: open().map(slot).collect(),
+            weights: open().map(|(_, row, _)| row.weight).collect(),
+            ranks: ranks.map(|(rank, _)| rank).collect(),
+            ids,
+            positions,
+            cpus_left: vec![None; count],
+            taken: vec![Vec::new(); count],
+            groups: Groups::none(count, open().map(|(_, row, shape)| (shape, row.weight))),
+            held: BTreeMap::new(),
+            changed: Vec::new(),
+            versions: vec![0; count],
+        };
+        for position in (0..count).filter_map(|at| u32::try_from(at).ok()) {
+            rooms.join_group(position);
         }
         rooms
     }
 
-    /// The shares that the parts of a job become.
-    pub(super) fn shares(&self, parts: &[Part], ask: &Ask<'_>) -> Vec<NodeShare> {
-        let place = |part: &Part| {
-            let (slot, node) = (self.slots.get(part.slot)?, self.nodes.get(part.slot)?);
-            let cpus = match self.cpus_left.get(&part.slot) {
-                Some(cpus) => Cow::Borrowed(cpus),
-                None => Cow::Owned(free_cpus(node)),
-            };
-            let place = Place {
-                node: node.id,
-                slot: *slot,
-                cpus,
-            };
-            Some((place, part.need))
-        };
-        let places: Vec<_> = parts.iter().filter_map(place).collect();
-        devices::shares(&places, ask)
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
     }
 
-    fn index(&mut self, at: usize) {
-        let Some(slot) = self.slots.get(at) else {
-            return;
-        };
-        let [gpus, cpus, memory] = levels(slot);
-        set_up_to(&mut self.gpus, gpus, at);
-        set_up_to(&mut self.cpus, cpus, at);
-        set_up_to(&mut self.memory, memory, at);
+    /// The node at a position.
+    pub(crate) fn id(&self, position: usize) -> Option<NodeId> {
+        self.ids.get(position).copied()
     }
 
-    /// Takes shares out of what is free.
-    pub(super) fn take(&mut self, parts: &[Part], shares: &[NodeShare]) {
-        for (part, share) in parts.iter().zip(shares) {
-            let Some(slot) = self.slots.get_mut(part.slot) else {
-                continue;
-            };
-            let before = levels(slot);
-            let shape = slot.shape;
-            slot.free.take(shape, share);
-            let node = self.nodes.get(part.slot);
-            let cpus = self.cpus_left.entry(part.slot);
-            cpus.or_insert_with(|| node.map_or_else(IdSet::new, |node| free_cpus(node)))
-                .subtract(&share.cpus);
-            let after = levels(slot);
-            let tables = [&mut self.gpus, &mut self.cpus, &mut self.memory];
-            for (table, (before, after)) in tables.into_iter().zip(before.into_iter().zip(after)) {
-                let lost = table.get_mut(after + 1..=before).unwrap_or_default();
-                lost.iter_mut().for_each(|bits| bits.clear(part.slot));
-            }
-        }
+    /// The position of a node that takes jobs.
+    pub(super) fn position(&self, node: NodeId) -> Option<usize> {
+        let position = self.positions.get(node.0 as usize).copied().flatten()?;
+        Some(position as usize)
     }
 
     /// The slots of a partition.
     pub(super) fn of_partition(&self, cluster: &Cluster, partition: &Partition) -> Bits {
-        let mut bits = Bits::none(self.slots.len());
+        let mut bits = Bits::none(self.len());
+        let mut named = cluster.partitions.iter();
+        let number = named.position(|other| other.name == partition.name);
+        if let Some(number) = number.filter(|number| *number < MOST_PARTITIONS) {
+            let member = |row: &Row| row.partitions & 1 << number != 0;
+            let members = self.rows.iter().enumerate();
+            members
+                .filter(|(_, row)| member(row))
+                .for_each(|(at, _)| bits.set(at));
+            return bits;
+        }
         match &partition.nodes {
-            None => (0..self.slots.len()).for_each(|at| bits.set(at)),
+            None => (0..self.len()).for_each(|at| bits.set(at)),
             Some(names) => {
                 let ids = names.iter().filter_map(|name| cluster.node_ids.get(name));
                 ids.filter_map(|id| self.position(*id))
@@ -164,113 +124,128 @@ impl<'a> Rooms<'a> {
         bits
     }
 
-    /// The position of a node that takes jobs.
-    pub(super) fn position(&self, node: NodeId) -> Option<usize> {
-        self.positions.get(&node).copied()
-    }
-}
-
-/// What one job may choose from.
-pub(crate) struct Choice<'r, 'a> {
-    pub(super) rooms: &'r Rooms<'a>,
-    pub(super) allowed: &'r Bits,
-    pub(super) required: &'r [usize],
-}
-
-impl<'a> Source<'a> for Choice<'_, 'a> {
-    fn candidates(&self, ask: &Ask<'_>, need: Need) -> impl Iterator<Item = usize> {
-        let cpus = u64::from(need.tasks) * u64::from(ask.cpus_per_task);
-        let gpus = level(&self.rooms.gpus, gpu_level(need.gpus));
-        let cpus = level(&self.rooms.cpus, log_level(cpus));
-        let memory = level(&self.rooms.memory, log_level(ask.memory_for(need)));
-        let words = self.allowed.0.iter().zip(gpus).zip(cpus).zip(memory);
-        words
-            .zip(0..)
-            .flat_map(|((((allowed, gpus), cpus), memory), word)| {
-                ones(allowed & gpus & cpus & memory).map(move |bit| word * 64 + bit)
-            })
+    /// What a job that ends at a time by its limit may use of a node: what is free and not reserved from before that.
+    pub(super) fn slot_until(&self, position: usize, until: Millis) -> Option<Slot<'a>> {
+        let slot = self.slots.get(position)?;
+        let held = u32::try_from(position)
+            .ok()
+            .and_then(|at| self.held.get(&at));
+        let free = held.map_or(slot.free, |held| held.free_until(slot.free, until));
+        Some(Slot { free, ..*slot })
     }
 
-    fn slot(&self, position: usize) -> Slot<'a> {
-        self.rooms.slots[position]
+    /// The shares that the parts of a job become that ends at a time by its limit.
+    pub(super) fn shares(&self, parts: &[Part], ask: &Ask<'_>, until: Millis) -> Vec<NodeShare> {
+        let place = |part: &Part| {
+            let slot = self.slot_until(part.slot, until)?;
+            let mut cpus = self.free_cpus(part.slot)?;
+            let position = u32::try_from(part.slot).ok()?;
+            for booked in self.held.get(&position).iter().flat_map(|held| held.list()) {
+                if booked.start <= until {
+                    cpus.to_mut().subtract(&booked.share.cpus);
+                }
+            }
+            let node = self.id(part.slot)?;
+            Some((Place { node, slot, cpus }, part.need))
+        };
+        let places: Vec<_> = parts.iter().filter_map(place).collect();
+        devices::shares(&places, ask)
     }
 
-    fn required(&self) -> &[usize] {
-        self.required
+    /// Free CPU ids of a node, reserved or not.
+    pub(super) fn free_cpus(&self, position: usize) -> Option<Cow<'_, IdSet>> {
+        if let Some(cpus) = self.cpus_left.get(position)? {
+            return Some(Cow::Borrowed(cpus));
+        }
+        let node = self.cluster.nodes.get(&self.id(position)?)?;
+        let mut cpus = IdSet::first(node.inventory.cpus);
+        cpus.subtract(&node.cpus_used);
+        Some(Cow::Owned(cpus))
     }
 
-    fn fabric(&self) -> Option<&Fabric> {
-        let fabric = self.rooms.fabric;
+    /// Takes a share out of what is free, for a job that ends at a time by its limit.
+    pub(super) fn take(&mut self, share: &NodeShare, until: Millis) {
+        let Some(at) = self.position(share.node) else {
+            return;
+        };
+        let left = self.free_cpus(at).map(|cpus| {
+            let mut cpus = cpus.into_owned();
+            cpus.subtract(&share.cpus);
+            cpus
+        });
+        if let Some(entry) = self.cpus_left.get_mut(at) {
+            *entry = left;
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            let shape = slot.shape;
+            slot.free.take(shape, share);
+        }
+        if let Some(taken) = self.taken.get_mut(at) {
+            taken.push(Taken::of(share, until));
+        }
+        self.changes(at);
+    }
+
+    /// Keeps a share for a job from a time on.
+    pub(super) fn book(&mut self, booked: Booked) {
+        let at = self.position(booked.share.node);
+        let Some((at, position)) = at.and_then(|at| Some((at, u32::try_from(at).ok()?))) else {
+            return;
+        };
+        self.groups.leave(position);
+        self.held.entry(position).or_default().add(booked);
+        self.changes(at);
+    }
+
+    /// What is free on a node, or kept, is not what it was.
+    fn changes(&mut self, at: usize) {
+        if let Some(version) = self.versions.get_mut(at) {
+            *version += 1;
+        }
+        let Ok(position) = u32::try_from(at) else {
+            return;
+        };
+        let Some(mut held) = self.held.remove(&position) else {
+            self.groups.leave(position);
+            self.join_group(position);
+            return;
+        };
+        // The future is asked for without what it says of reservations already, so it must be told of them.
+        held.refresh(self, at);
+        self.held.insert(position, held);
+        self.changed.push(position);
+    }
+
+    fn join_group(&mut self, position: u32) {
+        let at = position as usize;
+        if let (Some(slot), Some(weight), Some(row)) =
+            (self.slots.get(at), self.weights.get(at), self.rows.get(at))
+        {
+            let kind = (*weight, row.partitions);
+            self.groups.join(position, kind, *slot);
+        }
+    }
+
+    /// The weight of a node.
+    pub(super) fn weight(&self, position: usize) -> u32 {
+        self.weights.get(position).copied().unwrap_or(1)
+    }
+
+    /// The place of a node among all nodes.
+    pub(super) fn rank(&self, position: usize) -> usize {
+        self.ranks.get(position).copied().unwrap_or(position)
+    }
+
+    /// The domain of the fabric that a node hangs on.
+    pub(super) fn leaf(&self, position: usize) -> Option<usize> {
+        self.cluster.fabric().leaf(self.id(position)?)
+    }
+
+    /// How nodes hang together, if that matters.
+    pub(super) fn fabric(&self) -> Option<&'a Fabric> {
+        let fabric = self.cluster.fabric();
         fabric.matters().then_some(fabric)
     }
-
-    fn leaf(&self, position: usize) -> Option<usize> {
-        let node = self.rooms.nodes.get(position)?;
-        self.rooms.fabric.leaf(node.id)
-    }
-
-    fn rank(&self, position: usize) -> usize {
-        self.rooms.ranks.get(position).copied().unwrap_or(position)
-    }
-
-    fn weight(&self, position: usize) -> u32 {
-        self.rooms.weights.get(position).copied().unwrap_or(1)
-    }
-}
-
-/// The weights of nodes; none if all have the same.
-fn weights(cluster: &Cluster, nodes: &[&Node]) -> Vec<u32> {
-    let mut configured = cluster.node_config.values().map(|config| config.weight);
-    if configured.all(|weight| weight == 1) {
-        return Vec::new();
-    }
-    nodes.iter().map(|node| cluster.weight(node)).collect()
-}
-
-fn free_cpus(node: &Node) -> IdSet {
-    let mut cpus = IdSet::first(node.inventory.cpus);
-    cpus.subtract(&node.cpus_used);
-    cpus
-}
-
-/// The highest levels that a slot reaches.
-fn levels(slot: &Slot<'_>) -> [usize; 3] {
-    let (cpus, memory) = (u64::from(slot.cpus()), slot.free.memory);
-    [gpu_level(slot.gpus()), log_level(cpus), log_level(memory)]
-}
-
-fn set_up_to(table: &mut [Bits], level: usize, at: usize) {
-    table
-        .iter_mut()
-        .take(level + 1)
-        .for_each(|bits| bits.set(at));
-}
-
-fn level(index: &[Bits], level: usize) -> &[u64] {
-    index
-        .get(level)
-        .map(|bits| bits.0.as_slice())
-        .unwrap_or_default()
-}
-
-fn ones(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
-        word &= word - 1;
-        Some(bit)
-    })
-}
-
-fn gpu_level(count: u32) -> usize {
-    (count as usize).min(GPU_LEVELS - 1)
-}
-
-/// 0 for nothing, else one more than the logarithm: a slot that has `x` reaches every level of `y <= x`.
-fn log_level(amount: u64) -> usize {
-    amount
-        .checked_ilog2()
-        .map_or(0, |log| log as usize + 1)
-        .min(LOG_LEVELS - 1)
 }
 
 /// Compares names as people read them: `n9` before `n10`.

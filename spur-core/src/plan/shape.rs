@@ -108,6 +108,11 @@ impl Shape {
         known.map_or(0, |(_, mask)| *mask)
     }
 
+    /// Models of GPUs, in order of first index.
+    pub(crate) fn models(&self) -> impl Iterator<Item = &str> {
+        self.models.iter().map(|(model, _)| model.as_str())
+    }
+
     /// CPU ids of each NUMA domain.
     pub(crate) fn domains(&self) -> &[IdSet] {
         &self.domains

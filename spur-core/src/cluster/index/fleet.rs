@@ -5,6 +5,7 @@ use crate::id::{JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::job::state::JobState;
 use crate::node::Node;
+use crate::partition::Partition;
 use crate::plan::rooms::natural;
 use crate::plan::shape::{DOMAINS, Mask, Shape, mask_of};
 use crate::plan::slot::Free;
@@ -30,10 +31,19 @@ pub(crate) struct Row {
     shape: ShapeId,
     /// Whether it may be given jobs at all.
     pub(crate) takes: bool,
+    /// Lower ones are used first.
+    pub(crate) weight: u32,
+    /// Partitions that it is in, by position; those from [`MOST_PARTITIONS`] on are not told.
+    pub(crate) partitions: u128,
+    /// GPUs that must not be granted.
+    pub(crate) sick: Mask,
     pub(crate) free: Free,
     /// What jobs hold here, by end, then number.
     pub(crate) holds: Vec<Hold>,
 }
+
+/// Partitions of which rows tell who is in them.
+pub(crate) const MOST_PARTITIONS: usize = u128::BITS as usize;
 
 /// A shape's number: of no meaning outside one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +57,29 @@ pub(crate) struct Fleet {
     /// In order of names.
     order: Vec<(NodeName, NodeId)>,
     shapes: Shapes,
+    /// Partitions of nodes that are named by one.
+    named: BTreeMap<NodeName, u128>,
+    /// Partitions of all nodes.
+    open: u128,
 }
 
 impl Fleet {
+    /// Notes who is in which partition; before any node is set.
+    pub(super) fn configure(&mut self, partitions: &[Partition]) {
+        for (partition, at) in partitions.iter().zip(0..MOST_PARTITIONS) {
+            match &partition.nodes {
+                None => self.open |= 1 << at,
+                Some(names) => {
+                    for name in names {
+                        *self.named.entry(name.clone()).or_default() |= 1 << at;
+                    }
+                }
+            }
+        }
+    }
+
     /// Brings a node's row up to date.
-    pub(super) fn set(&mut self, node: &Node, jobs: &BTreeMap<JobId, Job>) {
+    pub(super) fn set(&mut self, (node, weight): (&Node, u32), jobs: &BTreeMap<JobId, Job>) {
         let at = node.id.0 as usize;
         if self.rows.len() <= at {
             self.rows.resize_with(at + 1, || None);
@@ -71,6 +99,9 @@ impl Fleet {
         self.rows[at] = Some(Row {
             shape,
             takes: takes_jobs(node),
+            partitions: self.open | self.named.get(&node.name).copied().unwrap_or(0),
+            weight,
+            sick: mask_of(&node.gpus_sick),
             free: Free::now(self.shapes.get(shape), node),
             holds,
         });
@@ -104,6 +135,9 @@ impl PartialEq for Fleet {
         )| {
             a == b
                 && mine.takes == theirs.takes
+                && mine.partitions == theirs.partitions
+                && mine.weight == theirs.weight
+                && mine.sick == theirs.sick
                 && mine.free == theirs.free
                 && mine.holds == theirs.holds
                 && shape == other

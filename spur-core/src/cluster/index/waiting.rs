@@ -1,80 +1,240 @@
-//! Waiting jobs, reduced to what a planning pass reads of every one of them.
+//! Waiting jobs as a planning pass reads them: in *buckets* of jobs that fit or fail together, each sorted by the order of the
+//! queue, and within a bucket by what the jobs say already. So a pass touches only jobs that start or have something new to say,
+//! however many wait.
 
+use super::flow::{self, Flows, Load};
 use crate::id::JobId;
 use crate::job::Job;
 use crate::job::state::Reason;
+use crate::partition::Partition;
 use crate::plan::class::{Class, ClassId, Classes};
-use crate::plan::policy;
+use crate::plan::policy::{self, Key};
 use crate::time::{Millis, TimeLimit};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A waiting job as the planner first sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) priority: u32,
-    pub(crate) nice: i32,
-    pub(crate) eligible: Millis,
-    pub(crate) time_limit: TimeLimit,
-    /// When it is due ([`policy::due`]): orders jobs that tier, priority and niceness leave equal.
-    pub(crate) due: Millis,
-    pub(crate) class: ClassId,
-    /// What the job says already of why it waits.
-    pub(crate) reason: Reason,
-    /// Whether it says no more than the reason.
-    pub(crate) silent: bool,
+/// What a job says of why it waits, small enough to compare at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Said {
+    reason: Reason,
+    /// A hash of the sentence; 0 for none.
+    text: u64,
 }
 
-/// All of them.
+impl Said {
+    /// A reason and its sentence.
+    pub(crate) fn of(reason: Reason, text: &str) -> Self {
+        // FNV-1a.
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let text = if text.is_empty() { 0 } else { hash };
+        Self { reason, text }
+    }
+}
+
+/// Which bucket: jobs of one class with one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BucketKey {
+    pub(crate) class: ClassId,
+    pub(crate) limit: TimeLimit,
+}
+
+/// Jobs that fit or fail together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// In order of the queue, apart by what they say. No set is empty.
+    ready: BTreeMap<Said, BTreeSet<Key>>,
+    /// Jobs with a begin time that were not seen to have reached it, by that time.
+    dated: BTreeMap<Said, BTreeSet<(Millis, Key)>>,
+}
+
+impl Bucket {
+    /// The first ready job behind a place in the queue.
+    pub(crate) fn next(&self, last: Option<Key>) -> Option<Key> {
+        let next = |set: &BTreeSet<Key>| match last {
+            None => set.first().copied(),
+            Some(last) => {
+                let behind = (std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded);
+                set.range(behind).next().copied()
+            }
+        };
+        self.ready.values().filter_map(next).min()
+    }
+
+    /// Ready jobs from a place in the queue on that say something else.
+    pub(crate) fn saying_else(&self, said: Said, from: Key) -> impl Iterator<Item = Key> {
+        let others = self.ready.iter().filter(move |(other, _)| **other != said);
+        others.flat_map(move |(_, set)| set.range(from..).copied())
+    }
+
+    /// Jobs whose begin time has come by `at`, in order of the queue.
+    pub(crate) fn due(&self, at: Millis) -> Vec<Key> {
+        let reached = |set: &'_ BTreeSet<(Millis, Key)>| {
+            let reached = set.iter().take_while(|(begin, _)| *begin <= at);
+            reached.map(|(_, key)| *key).collect::<Vec<_>>()
+        };
+        let mut due: Vec<Key> = self.dated.values().flat_map(reached).collect();
+        due.sort_unstable();
+        due
+    }
+
+    /// Jobs whose begin time comes after `at` and that do not say so.
+    pub(crate) fn silent_until_begin(&self, at: Millis) -> impl Iterator<Item = Key> {
+        let said = Said::of(Reason::BeginTime, "");
+        let others = self.dated.iter().filter(move |(other, _)| **other != said);
+        let later = |set: &'_ BTreeSet<(Millis, Key)>| set.len();
+        others.flat_map(move |(_, set)| {
+            let skipped = set.iter().take_while(|(begin, _)| *begin <= at).count();
+            let count = later(set) - skipped;
+            set.iter().rev().take(count).map(|(_, key)| *key)
+        })
+    }
+
+    fn put(&mut self, job: &Waiting) {
+        if job.dated {
+            let set = self.dated.entry(job.said).or_default();
+            set.insert((job.eligible, job.key));
+        } else {
+            self.ready.entry(job.said).or_default().insert(job.key);
+        }
+    }
+
+    fn take(&mut self, job: &Waiting) {
+        if job.dated {
+            if let Some(set) = self.dated.get_mut(&job.said) {
+                set.remove(&(job.eligible, job.key));
+                if set.is_empty() {
+                    self.dated.remove(&job.said);
+                }
+            }
+        } else if let Some(set) = self.ready.get_mut(&job.said) {
+            set.remove(&job.key);
+            if set.is_empty() {
+                self.ready.remove(&job.said);
+            }
+        }
+    }
+}
+
+/// Where a waiting job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    key: Key,
+    bucket: BucketKey,
+    eligible: Millis,
+    said: Said,
+    dated: bool,
+    load: Option<Load>,
+}
+
+/// All waiting jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) jobs: BTreeMap<JobId, Waiting>,
+    /// Held ones are in no bucket.
+    jobs: BTreeMap<JobId, Option<Waiting>>,
     pub(crate) classes: Classes,
+    pub(crate) buckets: BTreeMap<BucketKey, Bucket>,
 }
 
 impl Queue {
-    pub(super) fn enter(&mut self, job: &Job) {
-        let class = self.classes.enter(Class::of(job));
-        let waiting = Waiting {
-            priority: job.priority,
-            nice: job.spec.nice,
-            eligible: job.eligible,
-            time_limit: job.spec.time_limit.unwrap_or(TimeLimit::Unlimited),
-            due: policy::due(job),
-            class,
-            reason: job.reason,
-            silent: job.reason_text.is_empty(),
-        };
-        self.jobs.insert(job.id, waiting);
+    /// Waiting jobs, held ones too, in order of number.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
     }
 
-    pub(super) fn leave(&mut self, job: JobId) {
-        if let Some(waiting) = self.jobs.remove(&job) {
-            self.classes.leave(waiting.class);
+    /// How many wait, held ones too.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(super) fn enter(&mut self, job: &Job, partitions: &[Partition], flows: &mut Flows) {
+        if job.priority == 0 {
+            self.jobs.insert(job.id, None);
+            return;
+        }
+        let class = self.classes.enter(Class::of(job));
+        let limit = job.spec.time_limit.unwrap_or(TimeLimit::Unlimited);
+        let key = key(job, partitions);
+        let waiting = Waiting {
+            key,
+            bucket: BucketKey { class, limit },
+            eligible: job.eligible,
+            said: Said::of(job.reason, &job.reason_text),
+            dated: is_dated(job),
+            load: flow::load(job, Some(key), partitions),
+        };
+        waiting.load.iter().for_each(|load| flows.add(load));
+        self.buckets
+            .entry(waiting.bucket)
+            .or_default()
+            .put(&waiting);
+        self.jobs.insert(job.id, Some(waiting));
+    }
+
+    pub(super) fn leave(&mut self, job: JobId, flows: &mut Flows) {
+        if let Some(Some(waiting)) = self.jobs.remove(&job) {
+            if let Some(bucket) = self.buckets.get_mut(&waiting.bucket) {
+                bucket.take(&waiting);
+                if *bucket == Bucket::default() {
+                    self.buckets.remove(&waiting.bucket);
+                }
+            }
+            self.classes.leave(waiting.bucket.class);
+            waiting.load.iter().for_each(|load| flows.subtract(load));
         }
     }
 
     /// A job was told why it waits; nothing else of it changed.
     pub(in crate::cluster) fn explain(&mut self, job: &Job) {
-        if let Some(waiting) = self.jobs.get_mut(&job.id) {
-            waiting.reason = job.reason;
-            waiting.silent = job.reason_text.is_empty();
+        if let Some(Some(waiting)) = self.jobs.get_mut(&job.id) {
+            let bucket = self.buckets.entry(waiting.bucket).or_default();
+            bucket.take(waiting);
+            waiting.said = Said::of(job.reason, &job.reason_text);
+            waiting.dated = is_dated(job);
+            bucket.put(waiting);
         }
+    }
+}
+
+/// A job with a begin time counts as ready once it says another reason: a pass has seen then that its time has come.
+fn is_dated(job: &Job) -> bool {
+    job.eligible > job.submitted && matches!(job.reason, Reason::None | Reason::BeginTime)
+}
+
+fn key(job: &Job, partitions: &[Partition]) -> Key {
+    let mut named = partitions.iter();
+    let partition = named.find(|partition| partition.name == job.spec.partition);
+    Key {
+        tier: Reverse(partition.map_or(0, |partition| partition.priority_tier)),
+        priority: Reverse(job.priority),
+        nice: job.spec.nice,
+        due: policy::due(job),
+        job: job.id,
     }
 }
 
 /// Numbers of classes differ with history; what they stand for does not.
 impl PartialEq for Queue {
     fn eq(&self, other: &Self) -> bool {
-        let class = |queue: &'_ Self, waiting: &Waiting| queue.classes.get(waiting.class).cloned();
-        let same = |(a, b): ((&JobId, &Waiting), (&JobId, &Waiting))| {
-            a.0 == b.0
-                && Waiting {
-                    class: b.1.class,
-                    ..*a.1
-                } == *b.1
-                && class(self, a.1) == class(other, b.1)
+        let class = |queue: &'_ Self, at: &BucketKey| queue.classes.get(at.class).cloned();
+        let same = |mine: &Option<Waiting>, theirs: &Option<Waiting>| match (mine, theirs) {
+            (Some(mine), Some(theirs)) => {
+                let bucket = theirs.bucket;
+                Waiting { bucket, ..*mine } == *theirs
+                    && mine.bucket.limit == bucket.limit
+                    && class(self, &mine.bucket) == class(other, &bucket)
+                    && self.buckets.get(&mine.bucket) == other.buckets.get(&bucket)
+            }
+            (mine, theirs) => mine == theirs,
         };
-        self.jobs.len() == other.jobs.len() && self.jobs.iter().zip(&other.jobs).all(same)
+        self.jobs.keys().eq(other.jobs.keys())
+            && self
+                .jobs
+                .values()
+                .zip(other.jobs.values())
+                .all(|(a, b)| same(a, b))
+            && self.buckets.len() == other.buckets.len()
     }
 }
 

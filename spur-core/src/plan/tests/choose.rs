@@ -24,7 +24,11 @@ fn whole_devices_by_index_lowest_first() {
         "n1:c1:g2-5:t1 n2:c0:g0-3:t1"
     );
     assert_eq!(placed(&mut world, gang(1, 4)), "n2:c1:g4-7:t1");
-    assert_eq!(placed(&mut world, batch()), "n1:c2:g:t1");
+    assert_eq!(
+        placed(&mut world, batch()),
+        "n2:c2:g:t1",
+        "where no GPU waits for CPUs"
+    );
 }
 
 #[test]

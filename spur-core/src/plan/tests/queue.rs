@@ -30,14 +30,22 @@ fn a_gang_that_does_not_fit_waits_whole_and_blocks_nothing_that_fits() {
     let mut world = World::new(4, 8);
     let first = world.start(gang(1, 2));
     let big = world.submit(gang(4, 8));
-    let small = world.submit(gang(2, 4));
+    let limited = |nodes, secs| JobSpec {
+        time_limit: Some(TimeLimit::Secs(secs)),
+        ..gang(nodes, 4)
+    };
+    // The gang gets its nodes when the first job is over: what ends before that passes it, what does not waits.
+    let small = world.submit(limited(2, 3_000));
+    let long = world.submit(limited(1, 3_700));
     let more = world.submit(gang(4, 8));
     world.plan();
     assert_eq!(world.job(small).state, JobState::Running);
     assert_eq!(world.job(big).allocation, []);
     let text = "waits for 8 GPUs a node on 4 nodes; 4 of its partition's nodes take jobs now";
     assert_eq!(reason(&world, big), (Reason::Resources, text));
-    assert_eq!(reason(&world, more), (Reason::Priority, ""));
+    for job in [long, more] {
+        assert_eq!(reason(&world, job), (Reason::Priority, ""));
+    }
     let again = plan(&world.cluster, world.now, Budget::default());
     assert_eq!(
         (again.placements.len(), again.reasons.len()),
@@ -196,6 +204,7 @@ fn a_budget_bounds_a_pass_and_says_so() {
         Budget {
             jobs: 2,
             placements: 9,
+            ..Budget::default()
         },
     );
     assert_eq!((found.placements.len(), found.cut_short), (2, true));
@@ -205,6 +214,7 @@ fn a_budget_bounds_a_pass_and_says_so() {
         Budget {
             jobs: 9,
             placements: 1,
+            ..Budget::default()
         },
     );
     assert_eq!(
@@ -221,6 +231,7 @@ fn a_budget_bounds_a_pass_and_says_so() {
         Budget {
             jobs: 3,
             placements: 3,
+            ..Budget::default()
         },
     );
     assert!(!found.cut_short);

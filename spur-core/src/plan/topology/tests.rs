@@ -4,7 +4,7 @@ use super::spread::{Candidate, Wish, choose};
 use super::{Fabric, in_a_row};
 use crate::event::Event;
 use crate::fixture::{World, batch, gang, partition};
-use crate::id::{NodeId, NodeName};
+use crate::id::{NodeId, NodeName, Uid};
 use crate::job::spec::{JobSpec, Switches};
 use crate::node::NodeConfig;
 use crate::resources::MemoryRequest;
@@ -61,6 +61,10 @@ fn configure(world: &mut World, topology: Topology, weights: &[(&str, u32)]) {
 fn names(world: &mut World, spec: JobSpec) -> String {
     let job = world.submit(spec);
     world.plan();
+    if world.job(job).allocation.is_empty() {
+        // What waits keeps devices from those behind it, which is not what is tested here.
+        world.does(Event::Cancelled { job, by: Uid(0) });
+    }
     let names = world.job(job).allocation.iter();
     let names = names.map(|share| world.cluster.nodes[&share.node].name.as_str());
     names.collect::<Vec<_>>().join(" ")
@@ -192,7 +196,7 @@ fn light_nodes_come_before_near_ones() {
         &[("n1", 5), ("n3", 5)],
     );
     assert_eq!(names(&mut world, gang(2, 1)), "n2 n4");
-    assert_eq!(names(&mut world, gang(3, 1)), "n1 n2 n3");
+    assert_eq!(names(&mut world, gang(3, 1)), "n1 n2 n4");
 }
 
 #[test]

@@ -1,0 +1,299 @@
+//! Reservations: devices that are kept for a job that cannot start now, from the first moment at which it can.
+//!
+//! Which of the devices that are free by then are kept is decided by their order alone, not by what else is free: so the next pass,
+//! which sees the same cluster with the jobs of this one running, keeps the same.
+
+use super::ask::{Ask, Need};
+use super::bits::Bits;
+use super::devices::{self, Place};
+use super::fit::{Part, Source, pick};
+use super::rooms::Rooms;
+use super::shape::{Mask, indices};
+use super::slot::Slot;
+use super::timeline::{Booked, Futures, NEVER, free_at};
+use super::topology::Fabric;
+use crate::resources::NodeShare;
+use crate::time::{Millis, TimeLimit};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Reservations in one pass that look at all moments and nodes, because their jobs want more than so many nodes that are alike.
+const SEARCHES_MOST: u32 = 8;
+
+/// Nodes by the first moment at which they fit a part.
+struct Earliest {
+    need: Need,
+    /// Nodes that were looked at, of [`Reserving::bounds`].
+    seen: usize,
+    /// Moment, position, version of the node that it goes by.
+    nodes: BinaryHeap<Reverse<(Millis, u32, u32)>>,
+}
+
+/// What reservations need to know, kept through a pass.
+pub(super) struct Reserving {
+    futures: Futures,
+    /// By number of GPUs.
+    bounds: Vec<Option<Bounds>>,
+    /// By class.
+    earliest: Vec<Option<Earliest>>,
+    searches: u32,
+}
+
+/// A job that wants a reservation.
+pub(super) struct Wanted<'w> {
+    pub(super) class: usize,
+    pub(super) ask: Ask<'w>,
+    pub(super) allowed: &'w Bits,
+    pub(super) required: &'w [usize],
+    pub(super) limit: TimeLimit,
+}
+
+impl Reserving {
+    /// Nothing yet.
+    pub(super) fn new(nodes: usize, classes: usize) -> Self {
+        Self {
+            futures: Futures::none(nodes),
+            bounds: Vec::new(),
+            earliest: std::iter::repeat_with(|| None).take(classes).collect(),
+            searches: 0,
+        }
+    }
+
+    /// Keeps devices for a job from the first moment on at which it fits; `None` if it never does.
+    pub(super) fn reserve(
+        &mut self,
+        rooms: &mut Rooms<'_>,
+        wanted: &Wanted<'_>,
+    ) -> Option<(Millis, Vec<NodeShare>)> {
+        let (start, parts) = self.place(rooms, wanted)?;
+        let end = match wanted.limit {
+            TimeLimit::Secs(secs) => start.plus_secs(secs),
+            TimeLimit::Unlimited => NEVER,
+        };
+        let places = parts.iter().filter_map(|part| {
+            let slot = *rooms.slots.get(part.slot)?;
+            let free = free_at(self.futures.of(rooms, part.slot), start)?;
+            let slot = steady(Slot { free, ..slot }, &wanted.ask, part.need);
+            let cpus = Cow::Owned(rooms.cpus_at(part.slot, start)?);
+            let node = rooms.id(part.slot)?;
+            Some((Place { node, slot, cpus }, part.need))
+        });
+        let places: Vec<_> = places.collect();
+        let shares = devices::shares(&places, &wanted.ask);
+        for share in &shares {
+            let share = share.clone();
+            rooms.book(Booked { start, end, share });
+        }
+        Some((start, shares))
+    }
+
+    fn place(&mut self, rooms: &Rooms<'_>, wanted: &Wanted<'_>) -> Option<(Millis, Vec<Part>)> {
+        let ask = &wanted.ask;
+        let near = ask.nodes_max > 1 && (rooms.fabric().is_some() || ask.contiguous);
+        if wanted.required.is_empty() && !near {
+            let found = self.alike(rooms, wanted);
+            if found.is_some() || ask.nodes_max == ask.nodes_min {
+                return found;
+            }
+        }
+        if self.searches >= SEARCHES_MOST {
+            return None;
+        }
+        self.searches += 1;
+        self.search(rooms, wanted)
+    }
+
+    /// So many nodes with equal parts: those that come first in order of all that fit at the first moment at which enough do.
+    fn alike(&mut self, rooms: &Rooms<'_>, wanted: &Wanted<'_>) -> Option<(Millis, Vec<Part>)> {
+        let ask = &wanted.ask;
+        let need = ask.even_part(ask.nodes_min);
+        let gpus = need.gpus as usize;
+        if self.bounds.len() <= gpus {
+            self.bounds.resize_with(gpus + 1, || None);
+        }
+        let bounds = self.bounds.get_mut(gpus)?;
+        let bounds = bounds.get_or_insert_with(|| Bounds::of(rooms, need.gpus));
+        let entry = self.earliest.get_mut(wanted.class)?;
+        let earliest = entry.get_or_insert_with(|| Earliest::of(need));
+        let (start, nodes) = earliest.first(rooms, (&mut self.futures, bounds), wanted)?;
+        let part = |at: u32| Part {
+            slot: at as usize,
+            need,
+        };
+        Some((start, nodes.into_iter().map(part).collect()))
+    }
+
+    /// Whatever the ask says, at the first moment at which it fits.
+    fn search(&mut self, rooms: &Rooms<'_>, wanted: &Wanted<'_>) -> Option<(Millis, Vec<Part>)> {
+        let moments = self.futures.moments(rooms, wanted.allowed.iter());
+        let mut at = |moment: Millis| {
+            let nodes = rooms.slots.iter().enumerate();
+            let slots = nodes.map(|(at, slot)| {
+                let free = free_at(self.futures.of(rooms, at), moment);
+                Slot {
+                    free: free.unwrap_or(slot.free),
+                    ..*slot
+                }
+            });
+            let later = Later {
+                rooms,
+                slots: slots.collect(),
+                wanted,
+            };
+            pick(&later, &wanted.ask)
+        };
+        at(*moments.last()?)?;
+        let (mut fails, mut fits) = (0, moments.len() - 1);
+        while fails < fits {
+            let middle = fails + (fits - fails) / 2;
+            match at(*moments.get(middle)?) {
+                Some(_) => fits = middle,
+                None => fails = middle + 1,
+            }
+        }
+        let start = *moments.get(fits)?;
+        Some((start, at(start)?))
+    }
+}
+
+/// Nodes by a moment before which they do not have so many GPUs free, whatever else they lack. What is given or kept afterwards makes
+/// it later, never earlier.
+struct Bounds {
+    /// The earliest ones, in order.
+    first: Vec<(Millis, u32)>,
+    rest: BinaryHeap<Reverse<(Millis, u32)>>,
+}
+
+impl Bounds {
+    fn of(rooms: &Rooms<'_>, gpus: u32) -> Self {
+        let nodes = (0u32..).take(rooms.len());
+        let bound = |at| Some(Reverse((rooms.has_gpus_from(at as usize, gpus)?, at)));
+        Self {
+            first: Vec::new(),
+            rest: nodes.filter_map(bound).collect(),
+        }
+    }
+
+    fn get(&mut self, at: usize) -> Option<(Millis, u32)> {
+        while self.first.len() <= at {
+            let Reverse(next) = self.rest.pop()?;
+            self.first.push(next);
+        }
+        self.first.get(at).copied()
+    }
+}
+
+impl Earliest {
+    fn of(need: Need) -> Self {
+        Self {
+            need,
+            seen: 0,
+            nodes: BinaryHeap::new(),
+        }
+    }
+
+    /// The first moment at which enough nodes fit, and the nodes: of those that fit at the same moment the first ones.
+    fn first(
+        &mut self,
+        rooms: &Rooms<'_>,
+        (futures, bounds): (&mut Futures, &mut Bounds),
+        wanted: &Wanted<'_>,
+    ) -> Option<(Millis, Vec<u32>)> {
+        let count = wanted.ask.nodes_min as usize;
+        let mut ready: Vec<(Millis, u32, u32)> = Vec::new();
+        while ready.len() < count {
+            let known = self
+                .nodes
+                .peek()
+                .map(|Reverse((moment, at, _))| (*moment, *at));
+            let next = bounds
+                .get(self.seen)
+                .filter(|next| known.is_none_or(|known| *next < known));
+            let (at, now) = if let Some((_, at)) = next {
+                self.seen += 1;
+                if !wanted.allowed.contains(at as usize) {
+                    continue;
+                }
+                (at, rooms.versions.get(at as usize).copied().unwrap_or(0))
+            } else if let Some(Reverse((moment, at, version))) = self.nodes.pop() {
+                let now = rooms.versions.get(at as usize).copied().unwrap_or(0);
+                if now == version {
+                    ready.push((moment, at, version));
+                    continue;
+                }
+                (at, now)
+            } else {
+                break;
+            };
+            let fits = |slot: &Slot<'_>| slot.fits(&wanted.ask, self.need);
+            let moment = futures.first(rooms, at as usize, fits);
+            self.nodes
+                .extend(moment.map(|moment| Reverse((moment, at, now))));
+        }
+        self.nodes.extend(ready.iter().map(|entry| Reverse(*entry)));
+        let last = ready.get(count.checked_sub(1)?);
+        let start = last.map(|(start, ..)| *start)?;
+        let mut nodes: Vec<u32> = ready.into_iter().map(|(_, at, _)| at).collect();
+        nodes.sort_unstable();
+        Some((start, nodes))
+    }
+}
+
+/// The slot with no more free GPUs than the part needs: the first ones of the first NUMA node that has enough, else the first of all,
+/// if the job can do with them.
+fn steady<'a>(slot: Slot<'a>, ask: &Ask<'_>, need: Need) -> Slot<'a> {
+    if need.gpus == 0 || ask.exclusive {
+        return slot;
+    }
+    let free = slot.free_gpus(ask.model);
+    let islands = slot.shape.layout().islands().iter();
+    let sets = islands.map(|island| free & island.gpus).chain([free]);
+    let only = |set: Mask| {
+        let chosen = indices(set).take(need.gpus as usize);
+        let gpus = chosen.fold(0, |set, at| set | 1 << at);
+        let mut slot = slot;
+        slot.free.gpus = gpus;
+        slot
+    };
+    sets.map(only)
+        .find(|slot| slot.fits(ask, need))
+        .unwrap_or(slot)
+}
+
+/// Nodes as they will be.
+struct Later<'l, 'a> {
+    rooms: &'l Rooms<'a>,
+    slots: Vec<Slot<'a>>,
+    wanted: &'l Wanted<'l>,
+}
+
+impl<'a> Source<'a> for Later<'_, 'a> {
+    fn candidates(&self, _: &Ask<'_>, _: Need) -> impl Iterator<Item = usize> {
+        self.wanted.allowed.iter()
+    }
+
+    fn slot(&self, position: usize) -> Slot<'a> {
+        self.slots[position]
+    }
+
+    fn required(&self) -> &[usize] {
+        self.wanted.required
+    }
+
+    fn fabric(&self) -> Option<&Fabric> {
+        self.rooms.fabric()
+    }
+
+    fn leaf(&self, position: usize) -> Option<usize> {
+        self.rooms.leaf(position)
+    }
+
+    fn rank(&self, position: usize) -> usize {
+        self.rooms.rank(position)
+    }
+
+    fn weight(&self, position: usize) -> u32 {
+        self.rooms.weight(position)
+    }
+}

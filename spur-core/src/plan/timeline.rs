@@ -1,0 +1,345 @@
+//! What a node will have free when: what running jobs give back by their limits, and what is kept for jobs that wait.
+//!
+//! Devices that are kept for a job count as its own from now on when another reservation looks for a place, although jobs that end
+//! in time may use them until it starts. So what is free on a node only grows with time, and the first moment at which something
+//! fits is found by halving.
+
+use super::rooms::Rooms;
+use super::shape::{DOMAINS, Mask, Shape, mask_of};
+use super::slot::{Free, Slot};
+use crate::id::{JobId, NodeId};
+use crate::resources::{IdSet, NodeShare};
+use crate::time::Millis;
+use std::collections::BTreeSet;
+
+/// Milliseconds until what should be free and is not counts as free: jobs past their limit, nodes that are cleaned up.
+const SOON: u64 = 60_000;
+
+/// Never, as a moment.
+pub(super) const NEVER: Millis = Millis(u64::MAX);
+
+/// A share that was given in this pass.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    until: Millis,
+    share: NodeShare,
+}
+
+impl Taken {
+    /// Given to a job that ends at a time by its limit.
+    pub(super) fn of(share: &NodeShare, until: Millis) -> Self {
+        Self {
+            until,
+            share: share.clone(),
+        }
+    }
+}
+
+/// A share that is kept for a job.
+#[derive(Clone, Debug)]
+pub(super) struct Booked {
+    pub(super) start: Millis,
+    /// When its limit ends it.
+    pub(super) end: Millis,
+    pub(super) share: NodeShare,
+}
+
+/// What is kept on one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// By start.
+    list: Vec<Booked>,
+    /// For each of `list`: its start, and what is free for jobs that end later but not after the next one's.
+    profile: Vec<(Millis, Free)>,
+}
+
+impl Held {
+    /// Keeps one more.
+    pub(super) fn add(&mut self, booked: Booked) {
+        let at = self
+            .list
+            .partition_point(|other| other.start <= booked.start);
+        self.list.insert(at, booked);
+    }
+
+    /// All, by start.
+    pub(super) fn list(&self) -> &[Booked] {
+        &self.list
+    }
+
+    /// What of the node's free a job may use that ends at a time by its limit.
+    pub(super) fn free_until(&self, free: Free, until: Millis) -> Free {
+        let begun = self.profile.partition_point(|(start, _)| *start <= until);
+        let last = begun.checked_sub(1).and_then(|at| self.profile.get(at));
+        last.map_or(free, |(_, free)| *free)
+    }
+
+    /// Works out anew what is free besides.
+    pub(super) fn refresh(&mut self, rooms: &Rooms<'_>, at: usize) {
+        self.profile.clear();
+        let (Some(slot), Some(ids)) = (rooms.slots.get(at), rooms.free_cpus(at)) else {
+            return;
+        };
+        let mut cpus = ids.into_owned();
+        let future = rooms.future(at, self);
+        let first = self.list.first().map_or(NEVER, |booked| booked.start);
+        let spare = free_at(&future, first).map_or(0, |free| free.memory);
+        let mut free = Free {
+            memory: slot.free.memory.min(spare),
+            idle: false,
+            ..slot.free
+        };
+        for booked in &self.list {
+            let kept = slot.shape.layout().closure(mask_of(&booked.share.gpus));
+            free.gpus &= !kept;
+            cpus.subtract(&booked.share.cpus);
+            free.cpus = counts(slot.shape, &cpus);
+            self.profile.push((booked.start, free));
+        }
+    }
+}
+
+/// What is free from a moment on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) at: Millis,
+    pub(super) free: Free,
+}
+
+/// What is free at a moment.
+pub(super) fn free_at(future: &[Step], at: Millis) -> Option<Free> {
+    let begun = future.partition_point(|step| step.at <= at);
+    Some(future.get(begun.checked_sub(1)?)?.free)
+}
+
+/// CPU ids of a set by NUMA domain.
+fn counts(shape: &Shape, cpus: &IdSet) -> [u16; DOMAINS] {
+    let mut counts = [0; DOMAINS];
+    for (count, domain) in counts.iter_mut().zip(shape.domains()) {
+        *count = u16::try_from(domain.common(cpus)).unwrap_or(u16::MAX);
+    }
+    counts
+}
+
+/// Something that comes back.
+struct Return {
+    at: Millis,
+    gpus: Mask,
+    cpus: [u16; DOMAINS],
+    memory: u64,
+}
+
+impl Rooms<'_> {
+    /// When a hold is over as far as can be told.
+    fn over(&self, until: Millis) -> Millis {
+        if until > self.at {
+            until
+        } else {
+            Millis(self.at.0.saturating_add(SOON))
+        }
+    }
+
+    /// What a node has free from now on, without what is kept there.
+    pub(super) fn future(&self, at: usize, held: &Held) -> Vec<Step> {
+        let mut steps = Vec::new();
+        self.future_into(at, held, &mut steps);
+        steps
+    }
+
+    fn future_into(&self, at: usize, held: &Held, into: &mut Vec<Step>) {
+        let (Some(slot), Some(row)) = (self.slots.get(at), self.rows.get(at)) else {
+            return;
+        };
+        let shape = slot.shape;
+        let running = row.holds.iter().map(|hold| Return {
+            at: self.over(hold.until),
+            gpus: hold.gpus,
+            cpus: hold.cpus,
+            memory: hold.memory,
+        });
+        let taken = self.taken.get(at).into_iter().flatten();
+        let started = taken.map(|taken| Return {
+            at: taken.until,
+            gpus: mask_of(&taken.share.gpus),
+            cpus: counts(shape, &taken.share.cpus),
+            memory: taken.share.memory_mib,
+        });
+        let mut returns: Vec<Return> = running.chain(started).collect();
+        returns.sort_by_key(|back| back.at);
+        let kept: Vec<(Millis, Return)> =
+            held.list.iter().map(|booked| kept(shape, booked)).collect();
+        let mut times = vec![self.at];
+        times.extend(returns.iter().map(|back| back.at));
+        times.extend(kept.iter().map(|(end, _)| *end));
+        times.retain(|time| *time != NEVER);
+        times.sort_unstable();
+        times.dedup();
+        let mut left = returns.as_slice();
+        let mut free = slot.free;
+        let step = |time: Millis| {
+            let back = left.partition_point(|back| back.at <= time);
+            let (now, later) = left.split_at(back);
+            left = later;
+            for back in now {
+                for (free, cpus) in free.cpus.iter_mut().zip(back.cpus) {
+                    *free = free.saturating_add(cpus);
+                }
+                free.memory = free.memory.saturating_add(back.memory);
+            }
+            let mut busy = later.iter().fold(row.sick, |busy, back| busy | back.gpus);
+            let mut here = Free {
+                idle: later.is_empty(),
+                ..free
+            };
+            for (_, kept) in kept.iter().filter(|(end, _)| *end > time) {
+                busy |= kept.gpus;
+                for (free, cpus) in here.cpus.iter_mut().zip(kept.cpus) {
+                    *free = free.saturating_sub(cpus);
+                }
+                here.memory = here.memory.saturating_sub(kept.memory);
+                here.idle = false;
+            }
+            here.gpus = shape.all_gpus() & !shape.layout().closure(busy);
+            Step {
+                at: time,
+                free: here,
+            }
+        };
+        into.extend(times.into_iter().map(step));
+    }
+
+    /// The moment before which a node does not have so many GPUs free; `None` if it never has.
+    pub(super) fn has_gpus_from(&self, at: usize, gpus: u32) -> Option<Millis> {
+        let slot = self.slots.get(at)?;
+        let layout = slot.shape.layout();
+        let mut count = slot.free.gpus.count_ones();
+        if count >= gpus {
+            return Some(self.at);
+        }
+        // More rather than fewer: a part of a GPU may come back with another part only.
+        let back = |gpus: Mask| layout.closure(gpus).count_ones();
+        let running = self.rows.get(at)?.holds.iter();
+        let running = running.map(|hold| (self.over(hold.until), back(hold.gpus)));
+        let taken = self.taken.get(at)?.iter();
+        let taken = taken.map(|taken| (taken.until, back(mask_of(&taken.share.gpus))));
+        let mut returns: Vec<(Millis, u32)> = running.chain(taken).collect();
+        returns.sort_unstable();
+        for (moment, back) in returns.into_iter().filter(|(moment, _)| *moment != NEVER) {
+            count += back;
+            if count >= gpus {
+                return Some(moment);
+            }
+        }
+        None
+    }
+
+    /// CPU ids that a node has free at a moment, without what is kept there then.
+    pub(super) fn cpus_at(&self, position: usize, moment: Millis) -> Option<IdSet> {
+        let mut cpus = self.free_cpus(position)?.into_owned();
+        let node = self.id(position)?;
+        for hold in &self.rows.get(position)?.holds {
+            if self.over(hold.until) <= moment {
+                cpus.union_with(self.share_of(hold.job, node)?);
+            }
+        }
+        for taken in self.taken.get(position)? {
+            if taken.until <= moment {
+                cpus.union_with(&taken.share.cpus);
+            }
+        }
+        let key = u32::try_from(position).ok()?;
+        let held = self.held.get(&key).into_iter().flat_map(Held::list);
+        for booked in held.filter(|booked| booked.end > moment) {
+            cpus.subtract(&booked.share.cpus);
+        }
+        Some(cpus)
+    }
+
+    /// CPUs that a job holds on a node.
+    fn share_of(&self, job: JobId, node: NodeId) -> Option<&IdSet> {
+        let job = self.cluster.jobs.get(&job)?;
+        let runs = job.allocation.iter().find(|share| share.node == node);
+        let left = || job.leftovers.get(&node).map(|left| &left.share);
+        runs.or_else(left).map(|share| &share.cpus)
+    }
+}
+
+fn kept(shape: &Shape, booked: &Booked) -> (Millis, Return) {
+    let kept = Return {
+        at: booked.start,
+        gpus: mask_of(&booked.share.gpus),
+        cpus: counts(shape, &booked.share.cpus),
+        memory: booked.share.memory_mib,
+    };
+    (booked.end, kept)
+}
+
+/// Futures of nodes, each worked out when it is first asked for and again when the node has changed.
+pub(super) struct Futures {
+    /// Version of the node, and where its steps are.
+    known: Vec<Option<(u32, usize, usize)>>,
+    steps: Vec<Step>,
+}
+
+impl Futures {
+    /// Of so many nodes.
+    pub(super) fn none(nodes: usize) -> Self {
+        Self {
+            known: vec![None; nodes],
+            steps: Vec::new(),
+        }
+    }
+
+    /// A node's future.
+    pub(super) fn of(&mut self, rooms: &Rooms<'_>, at: usize) -> &[Step] {
+        let version = rooms.versions.get(at).copied().unwrap_or(0);
+        let Some(entry) = self.known.get_mut(at) else {
+            return &[];
+        };
+        let (_, from, to) = match *entry {
+            Some(known) if known.0 == version => known,
+            Some(_) | None => {
+                let none = Held::default();
+                let key = u32::try_from(at).ok();
+                let held = key.and_then(|key| rooms.held.get(&key)).unwrap_or(&none);
+                let from = self.steps.len();
+                rooms.future_into(at, held, &mut self.steps);
+                *entry.insert((version, from, self.steps.len()))
+            }
+        };
+        self.steps.get(from..to).unwrap_or_default()
+    }
+
+    /// The first moment at which something holds of a node, given that it holds ever after.
+    pub(super) fn first<'a>(
+        &mut self,
+        rooms: &Rooms<'a>,
+        at: usize,
+        holds: impl Fn(&Slot<'a>) -> bool,
+    ) -> Option<Millis> {
+        let slot = *rooms.slots.get(at)?;
+        let steps = self.of(rooms, at);
+        let with = |step: &Step| Slot {
+            free: step.free,
+            ..slot
+        };
+        if !holds(&with(steps.last()?)) {
+            return None;
+        }
+        let first = steps.partition_point(|step| !holds(&with(step)));
+        steps.get(first).map(|step| step.at)
+    }
+
+    /// Every moment at which something changes on one of these nodes, in order.
+    pub(super) fn moments(
+        &mut self,
+        rooms: &Rooms<'_>,
+        nodes: impl Iterator<Item = usize>,
+    ) -> Vec<Millis> {
+        let mut moments = BTreeSet::new();
+        for at in nodes {
+            moments.extend(self.of(rooms, at).iter().map(|step| step.at));
+        }
+        moments.into_iter().collect()
+    }
+}
