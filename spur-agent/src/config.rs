@@ -15,6 +15,9 @@ pub const DEFAULT_PATH: &str = "/etc/spur/spurd.toml";
 /// Most GPUs that a node may have, found or declared.
 pub const GPUS_MAX: u32 = 256;
 
+/// Most NUMA nodes or rails that may be declared.
+pub const NUMA_MAX: u32 = 64;
+
 /// Most CPUs that may be declared.
 pub const CPUS_MAX: u32 = 8192;
 
@@ -77,6 +80,8 @@ struct Raw {
     fence_object: Option<PathBuf>,
     #[serde(default)]
     meter: Meter,
+    #[serde(default)]
+    features: Vec<String>,
     declare: Option<Declare>,
 }
 
@@ -128,8 +133,24 @@ pub struct Declare {
     pub cpus: Option<u32>,
     /// Memory in MiB; at least 1.
     pub memory_mib: Option<u64>,
+    /// NUMA nodes, each a socket: CPUs and GPUs are shared out evenly to them, in order.
+    pub numa: Option<u32>,
+    /// Network rails: the stand-ins are shared out evenly to them, in order.
+    pub rails: Option<u32>,
     /// Stand-ins for GPUs. An empty list declares a node without GPUs.
     pub gpus: Option<Vec<DeclaredGpus>>,
+}
+
+/// What joins stand-ins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeclaredLinks {
+    /// NVIDIA's.
+    Nvlink,
+    /// AMD's.
+    Xgmi,
+    /// The bus.
+    Pcie,
 }
 
 /// A group of equal stand-ins: device nodes `gpuK` without a driver, which the fence treats as GPUs.
@@ -138,16 +159,25 @@ pub struct Declare {
 pub struct DeclaredGpus {
     /// GRES type, lower case.
     pub model: String,
-    /// How many.
+    /// How many GPUs.
     pub count: u32,
-    /// Memory of each in MiB.
+    /// Memory in MiB of each GPU, or of each part where they have parts.
     #[serde(default)]
     pub memory_mib: u64,
+    /// What joins all GPUs of an island with each other; absent: nothing.
+    pub links: Option<DeclaredLinks>,
+    /// GPUs of an island; absent: all of the group.
+    pub island: Option<u32>,
+    /// What each GPU is partitioned into: `1g.18gb`, `cpx`.
+    pub profile: Option<String>,
+    /// Parts of each GPU; each is a device of its own.
+    #[serde(default = "one")]
+    pub parts: u32,
     /// Folder where the agent makes `gpu0`, `gpu1`, …
     pub dev_dir: PathBuf,
     /// Device major, in the range for local use (120-127).
     pub major: u32,
-    /// Minor of the group's first; the next ones follow.
+    /// Minor of the group's first device; the next ones follow.
     #[serde(default)]
     pub minor: u32,
 }
@@ -189,8 +219,21 @@ pub struct Config {
     pub fence_object: Option<PathBuf>,
     /// How use is metered.
     pub meter: Meter,
+    /// Features that the node tells of.
+    pub features: Vec<String>,
     /// Declared inventory.
     pub declare: Declare,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl DeclaredGpus {
+    /// Devices of the group: GPUs, or their parts.
+    pub fn devices(&self) -> u32 {
+        self.count.saturating_mul(self.parts)
+    }
 }
 
 /// Why a configuration cannot be used.

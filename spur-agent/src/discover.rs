@@ -11,6 +11,7 @@ pub mod memory;
 pub mod nvidia;
 pub mod nvml;
 pub mod pci;
+pub mod rail;
 pub mod tree;
 
 use crate::config::{Config, Declare, GPUS_MAX};
@@ -90,6 +91,7 @@ pub fn discover(config: &Config) -> Machine {
         Err(why) => (Vec::new(), Some(why)),
     };
     let mut machine = survey(&tree, &config.declare, &extra);
+    machine.inventory.features.clone_from(&config.features);
     machine.notes.extend(note);
     known::remember(&config.state_dir, machine)
 }
@@ -99,7 +101,7 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
     let mut notes = Vec::new();
     let cpus = cpu::find(tree);
     let found = match &declare.gpus {
-        Some(groups) => declared::gpus(groups),
+        Some(groups) => declared::gpus(declare, groups),
         None => find_gpus(tree, nvml, &mut notes),
     };
     let (gpus, identities): (Vec<Gpu>, Vec<Identity>) = found
@@ -116,7 +118,10 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
             .memory_mib
             .unwrap_or_else(|| memory::total_mib(tree)),
         gpus,
-        simulated: declare.cpus.is_some() || declare.memory_mib.is_some() || declare.gpus.is_some(),
+        simulated: declare.cpus.is_some()
+            || declare.memory_mib.is_some()
+            || declare.gpus.is_some()
+            || declare.numa.is_some(),
         cpus_by_numa: cpu::by_numa(&cpus.numa),
         features: Vec::new(),
     };
@@ -131,6 +136,9 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
         inventory.cpus_by_numa.clear();
         host_cpus.clear();
         cpu_numa.clear();
+    }
+    if let Some(numa) = declare.numa {
+        declared::share_cpus(&mut inventory, numa);
     }
     Machine {
         inventory,
@@ -148,6 +156,7 @@ fn find_gpus(tree: &Tree, nvml: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<
     append(&mut all, amd::find(tree, notes));
     let taken = all.clone();
     append(&mut all, drm::find(tree, &taken, notes));
+    rail::find(tree, &mut all);
     // People are shown all that a holder may open, also what it shares with others.
     let shared = crate::fence::resolve::shared(&tree.read("proc/devices").unwrap_or_default());
     for FoundGpu { gpu, .. } in &mut all {
@@ -161,6 +170,11 @@ fn find_gpus(tree: &Tree, nvml: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<
 pub fn identities(tree: &Tree) -> Vec<Identity> {
     let found = find_gpus(tree, &[], &mut Vec::new());
     found.into_iter().map(|found| found.identity).collect()
+}
+
+/// The model of a part of a GPU: Slurm's GRES type for MIG instances, and likewise for AMD's partitions.
+fn part_model(model: &str, profile: &str) -> String {
+    format!("{model}_{}", profile.to_ascii_lowercase())
 }
 
 /// Appends GPUs whose indices and links count from 0.

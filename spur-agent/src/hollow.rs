@@ -186,6 +186,7 @@ fn hello(config: &Config) -> NodeHello {
     let tree = Tree::new(Path::new("/"));
     let mut inventory = survey(&tree, &config.declare, &[]).inventory;
     inventory.simulated = true;
+    inventory.features.clone_from(&config.features);
     NodeHello {
         name: config.node.clone(),
         inventory,

@@ -18,6 +18,7 @@ use crate::job::step::{StepShare, StepSpec, StepState};
 use crate::node::AdminState;
 use crate::partition::{Partition, PartitionState};
 use crate::time::{Millis, TimeLimit};
+use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -198,6 +199,8 @@ pub enum Request {
         /// Which job.
         job: JobId,
     },
+    /// Which nodes are near one another.
+    Topology,
 }
 
 /// Which jobs.
@@ -279,6 +282,8 @@ pub enum Reply {
     Accounting(Vec<AccountedJob>),
     /// Why a job waits.
     Explanation(Box<Explanation>),
+    /// Which nodes are near one another, as configured.
+    Topology(Topology),
 }
 
 /// What `srun` needs to reach the agents of its step.
@@ -359,6 +364,10 @@ pub enum RefusalKind {
     Busy,
     /// A field cannot be changed in this state (`Job update not available right now` and the like).
     UpdateUnavailable,
+    /// `Invalid generic resource (gres) specification`
+    InvalidGres,
+    /// `Invalid preferred feature specification`
+    InvalidPrefer,
 }
 
 /// A job as queries show it: plain values, nothing to compute but text.

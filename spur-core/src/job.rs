@@ -1,6 +1,8 @@
 //! Jobs: what was asked for, what state they are in, what they hold.
 
 pub mod admit;
+pub mod gpus;
+pub mod limits;
 pub mod spec;
 pub mod state;
 pub mod step;

@@ -21,6 +21,7 @@ pub(crate) mod shape;
 pub(crate) mod slot;
 mod timeline;
 pub(crate) mod topology;
+mod wait;
 pub mod why;
 
 #[cfg(test)]

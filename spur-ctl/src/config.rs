@@ -1,12 +1,17 @@
 //! The controller's configuration: what is written (`Raw`), and what it means (`Config`).
 
+mod node;
+mod partition;
+mod topology;
+
 use serde::Deserialize;
 use spur_core::event::Event;
 use spur_core::id::NodeName;
-use spur_core::partition::{Partition, PartitionState};
-use spur_core::slurm::{hostlist, timespec};
-use spur_core::time::TimeLimit;
-use std::collections::BTreeSet;
+use spur_core::node::NodeConfig;
+use spur_core::partition::Partition;
+use spur_core::slurm::hostlist;
+use spur_core::topology::Topology;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Where the configuration lies if nobody says.
@@ -40,7 +45,11 @@ struct Raw {
     #[serde(default)]
     accounting: RawAccounting,
     #[serde(default)]
-    partition: Vec<RawPartition>,
+    partition: Vec<partition::RawPartition>,
+    #[serde(default)]
+    node: Vec<node::RawNode>,
+    #[serde(default)]
+    topology: topology::RawTopology,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,21 +65,6 @@ impl Default for RawAccounting {
             keep_days: default_keep_days(),
         }
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPartition {
-    name: String,
-    #[serde(default)]
-    default: bool,
-    nodes: Option<String>,
-    max_time: Option<String>,
-    default_time: Option<String>,
-    #[serde(default)]
-    default_mem_per_cpu: u64,
-    #[serde(default = "default_tier")]
-    priority_tier: u32,
 }
 
 fn default_state_dir() -> PathBuf {
@@ -93,9 +87,6 @@ fn default_node_timeout() -> u64 {
 }
 fn default_keep_days() -> u64 {
     crate::usage::KEEP_DAYS
-}
-fn default_tier() -> u32 {
-    1
 }
 
 /// The configuration, checked.
@@ -121,6 +112,10 @@ pub struct Config {
     pub accounting: Accounting,
     /// Partitions in written order; exactly one is the default.
     pub partitions: Vec<Partition>,
+    /// What is said of nodes, by name.
+    pub nodes: BTreeMap<NodeName, NodeConfig>,
+    /// Which nodes are near one another.
+    pub topology: Topology,
 }
 
 /// The accounting record.
@@ -183,8 +178,8 @@ impl Config {
             partitions: self.partitions.clone(),
             min_job_age: self.min_job_age,
             node_timeout: self.node_timeout,
-            node_config: Default::default(),
-            topology: Default::default(),
+            node_config: self.nodes.clone(),
+            topology: self.topology.clone(),
         }
     }
 
@@ -231,6 +226,8 @@ impl Raw {
             node_timeout,
             accounting,
             partition,
+            node,
+            topology,
         } = self;
         if cluster.is_empty()
             || !cluster
@@ -255,7 +252,9 @@ impl Raw {
                 return Err(format!("{}: use an absolute path", path.display()));
             }
         }
-        let partitions = partitions(partition)?;
+        let partitions = partition::check(partition)?;
+        let nodes = node::check(node)?;
+        let topology = topology::check(topology, &partitions, &nodes)?;
         let operators = operators.into_iter().collect();
         Ok(Config {
             cluster,
@@ -268,203 +267,20 @@ impl Raw {
             node_timeout,
             accounting: Accounting { keep_days },
             partitions,
+            nodes,
+            topology,
         })
     }
 }
 
-/// Checks the partitions; a single one is the default even if it does not say so.
-fn partitions(raw: Vec<RawPartition>) -> Result<Vec<Partition>, String> {
-    let mut partitions = raw
-        .into_iter()
-        .map(RawPartition::check)
-        .collect::<Result<Vec<_>, _>>()?;
-    if let [only] = partitions.as_mut_slice() {
-        only.default = true;
-    }
-    let mut names = BTreeSet::new();
-    if let Some(twice) = partitions.iter().find(|p| !names.insert(&p.name)) {
-        return Err(format!("partition {:?} is there twice", twice.name));
-    }
-    match partitions.iter().filter(|p| p.default).count() {
-        1 => Ok(partitions),
-        0 if partitions.is_empty() => Err("no [[partition]]: jobs need at least one".to_owned()),
-        0 => Err("no partition has default = true".to_owned()),
-        _ => Err("more than one partition has default = true".to_owned()),
-    }
-}
-
-impl RawPartition {
-    fn check(self) -> Result<Partition, String> {
-        let Self {
-            name,
-            default,
-            nodes,
-            max_time,
-            default_time,
-            default_mem_per_cpu,
-            priority_tier,
-        } = self;
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || !name.chars().all(legal) {
-            return Err(format!(
-                "partition name {name:?}: use letters, digits, '-', '_' and '.'"
-            ));
-        }
-        let of = |what: &str, cause: &dyn std::fmt::Display| {
-            format!("partition {name:?}: {what}: {cause}")
-        };
-        let limit = |what: &str, text: Option<String>| match text
-            .map(|text| timespec::parse_limit(&text))
-        {
-            None => Ok(None),
-            Some(Ok(limit)) => Ok(Some(limit)),
-            Some(Err(e)) => Err(of(what, &e)),
-        };
-        let max_time = limit("max_time", max_time)?.unwrap_or(TimeLimit::Unlimited);
-        let default_time = limit("default_time", default_time)?;
-        if default_time.is_some_and(|default| default > max_time) {
-            return Err(of("default_time", &"exceeds max_time"));
-        }
-        let nodes = match nodes.as_deref() {
-            None | Some("ALL") => None,
-            Some(list) => {
-                let names = hostlist::parse(list).map_err(|e| of("nodes", &e))?;
-                let names = names
-                    .into_iter()
-                    .map(NodeName::new)
-                    .collect::<Result<Vec<_>, _>>();
-                Some(names.map_err(|e| of("nodes", &e))?)
-            }
-        };
-        Ok(Partition {
-            name,
-            default,
-            nodes,
-            max_time,
-            default_time,
-            default_mem_per_cpu,
-            state: PartitionState::Up,
-            priority_tier,
-            min_nodes: 0,
-            max_nodes: 0,
-            max_cpus_per_node: 0,
-            max_mem_per_node: 0,
-            max_mem_per_cpu: 0,
-            def_mem_per_gpu: 0,
-            def_cpu_per_gpu: 0,
-        })
-    }
+/// The nodes of a host list.
+fn names(list: &str) -> Result<Vec<NodeName>, String> {
+    let names = hostlist::parse(list).map_err(|e| e.to_string())?;
+    let names = names.into_iter().map(NodeName::new);
+    names
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[expect(
-        clippy::unwrap_in_result,
-        reason = "a test fails when it cannot write its file"
-    )]
-    fn read(text: &str) -> Result<Config, String> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        Config::read(file.path()).map_err(|e| {
-            e.to_string()
-                .replace(&file.path().display().to_string(), "FILE")
-        })
-    }
-
-    #[test]
-    fn the_contract_file_is_understood() {
-        let config = read(
-            r#"
-            cluster = "dev"
-            state_dir = "/var/lib/spur"
-            client_socket = "/run/spur/spurctld.sock"
-            agent_socket = "/run/spur/agents.sock"
-            token_file = "/etc/spur/token"
-            operators = ["alice"]
-            min_job_age = 300
-            node_timeout = 300
-            [[partition]]
-            name = "gpu"
-            default = true
-            nodes = "n[1-4]"
-            max_time = "1-00:00:00"
-            default_time = "01:00:00"
-            default_mem_per_cpu = 1024
-            "#,
-        )
-        .unwrap();
-        let partition = &config.partitions[0];
-        assert_eq!(partition.max_time, TimeLimit::Secs(86_400));
-        assert_eq!(partition.default_time, Some(TimeLimit::Secs(3600)));
-        assert_eq!(partition.nodes.as_ref().unwrap().len(), 4);
-    }
-
-    #[test]
-    fn the_shortest_file_is_understood() {
-        let config = read("cluster = \"c\"\n[[partition]]\nname = \"p\"").unwrap();
-        assert!(config.partitions[0].default);
-        assert_eq!(config.partitions[0].nodes, None);
-        assert_eq!(config.accounting.keep_days, 365);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        let partition = "[[partition]]\nname = \"p\"\n";
-        for (text, says) in [
-            ("cluster = \"c\"", "no [[partition]]"),
-            (
-                &format!("cluster = \"c d\"\n{partition}"),
-                "cluster = \"c d\"",
-            ),
-            (&format!("cluster = \"c\"\nfoo = 1\n{partition}"), "foo"),
-            (
-                &format!("cluster = \"c\"\nstate_dir = \"x\"\n{partition}"),
-                "use an absolute path",
-            ),
-            (
-                &format!("cluster = \"c\"\n{partition}max_time = \"soon\""),
-                "max_time: invalid time \"soon\"",
-            ),
-            (
-                &format!("cluster = \"c\"\n{partition}nodes = \"n[1-\""),
-                "partition \"p\": nodes",
-            ),
-            (&format!("cluster = \"c\"\n{partition}{partition}"), "twice"),
-            (
-                &format!("cluster = \"c\"\n[accounting]\nkeep_days = 0\n{partition}"),
-                "accounting: keep_days = 0: use 1 to",
-            ),
-            (
-                &format!("cluster = \"c\"\n[accounting]\nforever = true\n{partition}"),
-                "forever",
-            ),
-            (
-                &format!("cluster = \"c\"\n{partition}max_time = \"1\"\ndefault_time = \"2\""),
-                "exceeds max_time",
-            ),
-        ] {
-            let error = read(text).unwrap_err();
-            assert!(error.contains(says), "{text}\n{error}");
-        }
-    }
-
-    #[test]
-    fn a_token_that_others_may_read_or_that_is_short_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let token_file = dir.path().join("token");
-        let mut config = read("cluster = \"c\"\n[[partition]]\nname = \"p\"").unwrap();
-        config.token_file.clone_from(&token_file);
-        for (token, mode, good) in [
-            ("x", 0o600, false),
-            (&"x".repeat(32), 0o640, false),
-            (&"x".repeat(32), 0o600, true),
-        ] {
-            std::fs::write(&token_file, format!("{token}\n")).unwrap();
-            std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(config.token().is_ok(), good, "{token} {mode:o}");
-        }
-    }
-}
+mod tests;

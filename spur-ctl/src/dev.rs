@@ -4,6 +4,7 @@ mod config;
 mod down;
 mod layout;
 mod proc;
+mod shape;
 mod up;
 
 use crate::cli::failure::Failure;
@@ -65,6 +66,9 @@ pub struct Up {
     /// Seconds without work after which a GPU counts as idle, from a job's start on, instead of 900 and the first 300 not.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_after: Option<u64>,
+    /// What the nodes are like beyond that.
+    #[command(flatten)]
+    pub shape: shape::Shape,
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -112,6 +116,10 @@ fn check(wanted: &Up) -> Result<(), Failure> {
             "--gpu-type: use small letters, digits, '-' and '_', and begin with a letter",
         ));
     }
+    wanted
+        .shape
+        .check(wanted.nodes, wanted.gpus)
+        .map_err(failed)?;
     if !wanted.hollow && !rustix::process::geteuid().is_root() {
         return Err(failed(
             "nodes that run jobs need root, for cgroups, fences and device nodes: use sudo, or --hollow",

@@ -11,6 +11,7 @@ use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::partition::Partition;
 use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
+use spur_core::topology::Topology;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -38,6 +39,8 @@ pub struct View {
     pub partitions: Arc<Vec<Partition>>,
     /// When waiting jobs will probably start, as the last planning pass saw it.
     pub outlook: Arc<Outlook>,
+    /// Which nodes are near one another.
+    pub topology: Arc<Topology>,
     /// Counters.
     pub stats: Stats,
 }

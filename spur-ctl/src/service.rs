@@ -140,6 +140,7 @@ impl Service {
             Request::Jobs { filter } => queries::jobs(&view, caller, &filter)?.into(),
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
+            Request::Topology => queries::topology(&view).into(),
             Request::Stats => queries::stats(&view, &self.usage).into(),
             Request::Denials {
                 job,

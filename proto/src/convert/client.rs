@@ -14,6 +14,7 @@ use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
 use spur_core::node::{AdminState, GpuRecent, LaunchTrouble, Node};
 use spur_core::partition::{Partition, PartitionState};
+use spur_core::topology::{Switch, Topology, TopologyPlugin};
 
 choice!(JobKind = JobKind { Batch, Run, Alloc });
 choice!(
@@ -50,6 +51,8 @@ choice!(
         OutOfMemory,
         JobLaunchFailure,
         Cleaning,
+        PartitionConfig,
+        MaxMemPerLimit,
     }
 );
 choice!(StepState = StepState { Running, Ended });
@@ -84,6 +87,8 @@ choice!(
         NotDurable,
         Busy,
         UpdateUnavailable,
+        InvalidGres,
+        InvalidPrefer,
     }
 );
 
@@ -92,6 +97,9 @@ record!(Partition = Partition {
     def min_nodes, def max_nodes, def max_cpus_per_node, def max_mem_per_node, def max_mem_per_cpu, def def_mem_per_gpu,
     def def_cpu_per_gpu,
 });
+choice!(TopologyPlugin = TopologyPlugin { None, Tree, Block });
+record!(Switch = Switch { req name, rep nodes, rep switches });
+record!(Topology = Topology { req plugin, rep switches, rep block_sizes });
 record!(GresFlags = GresFlags {
     req enforce_binding, req disable_binding, req one_task_per_sharing, req multiple_tasks_per_sharing,
     req allow_task_sharing,
@@ -216,6 +224,7 @@ variants!(Request = CallRequest in call_request {
     unit Stats;
     unit Shutdown;
     unit IdleGpus;
+    unit Topology;
     rec Submit { req spec, opt payload };
     rec Run { req spec, req step, opt immediate };
     rec AwaitAllocation { req job };
@@ -248,6 +257,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Stats;
     one Usage;
     one Explanation;
+    one Topology;
     list PerJob;
     list Jobs;
     list Nodes;

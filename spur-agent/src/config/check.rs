@@ -1,7 +1,8 @@
 //! Whether what is written in `spurd.toml` makes sense.
 
-use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Meter, Raw};
+use super::{CPUS_MAX, Config, Declare, DeclaredGpus, GPUS_MAX, Meter, NUMA_MAX, Raw};
 use spur_core::id::NodeName;
+use spur_core::slurm::constraint;
 use std::path::{Path, PathBuf};
 
 /// Longest path of a Unix socket in bytes (`sun_path` less its NUL, unix(7)).
@@ -25,6 +26,7 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
     check_paths(&raw, &controller)?;
     let declare = raw.declare.unwrap_or_default();
     check_meter(&raw.meter)?;
+    check_features(&raw.features)?;
     check_declared(&declare)?;
     Ok(Config {
         file: file.to_owned(),
@@ -44,6 +46,7 @@ pub(super) fn check(file: &Path, raw: Raw) -> Result<Config, Wrong> {
         deny_signals: raw.deny_signals,
         fence_object: raw.fence_object,
         meter: raw.meter,
+        features: raw.features,
         declare,
     })
 }
@@ -117,6 +120,19 @@ fn check_meter(meter: &Meter) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// Checks what features are called.
+fn check_features(features: &[String]) -> Result<(), Wrong> {
+    for (at, feature) in features.iter().enumerate() {
+        if let Err(why) = constraint::check_name(feature) {
+            return Err(wrong("features", feature, &why.to_string()));
+        }
+        if features[..at].contains(feature) {
+            return Err(wrong("features", feature, "write it once"));
+        }
+    }
+    Ok(())
+}
+
 /// Checks the `[declare]` table.
 fn check_declared(declare: &Declare) -> Result<(), Wrong> {
     let wrong =
@@ -138,8 +154,14 @@ fn check_declared(declare: &Declare) -> Result<(), Wrong> {
             "write a number of MiB above 0, or leave it out",
         );
     }
+    for (key, value) in [("numa", declare.numa), ("rails", declare.rails)] {
+        if let Some(value) = value.filter(|value| !(1..=NUMA_MAX).contains(value)) {
+            let help = "write a number from 1 to 64, or leave it out";
+            return wrong(&format!("declare.{key}"), value.to_string(), help);
+        }
+    }
     let groups = declare.gpus.as_deref().unwrap_or_default();
-    let total: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+    let total: u64 = groups.iter().map(|group| u64::from(group.devices())).sum();
     if total > u64::from(GPUS_MAX) {
         return wrong(
             "declare.gpus.count",
@@ -150,7 +172,7 @@ fn check_declared(declare: &Declare) -> Result<(), Wrong> {
     for (at, group) in groups.iter().enumerate() {
         check_group(at, group)?;
         for other in &groups[..at] {
-            let numbers = |g: &DeclaredGpus| g.minor..g.minor + g.count;
+            let numbers = |g: &DeclaredGpus| g.minor..g.minor + g.devices();
             let (a, b) = (numbers(group), numbers(other));
             if group.major == other.major && a.start < b.end && b.start < a.end {
                 let value = group.minor.to_string();
@@ -193,6 +215,7 @@ fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
             "write a number above 0, or leave the group out",
         );
     }
+    check_parts(at, group)?;
     if !(120..=127).contains(&group.major) {
         return wrong(
             "major",
@@ -200,7 +223,7 @@ fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
             "use 120 to 127, which no driver takes",
         );
     }
-    if group.minor >= 1 << 20 || group.minor + group.count > 1 << 20 {
+    if group.minor >= 1 << 20 || group.minor.saturating_add(group.devices()) > 1 << 20 {
         return wrong(
             "minor",
             group.minor.to_string(),
@@ -215,6 +238,44 @@ fn check_group(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
         );
     }
     Ok(())
+}
+
+/// Checks islands and parts of a group.
+fn check_parts(at: usize, group: &DeclaredGpus) -> Result<(), Wrong> {
+    let wrong = |key: &str, value: String, help: &str| {
+        Err((format!("declare.gpus[{at}].{key}"), value, help.to_owned()))
+    };
+    match (group.island, group.links) {
+        (Some(island), None) => {
+            let help = "say with links what joins the GPUs of an island";
+            return wrong("island", island.to_string(), help);
+        }
+        (Some(island), Some(_)) if island == 0 || !group.count.is_multiple_of(island) => {
+            let help = "the GPUs of the group must divide into islands of this many";
+            return wrong("island", island.to_string(), help);
+        }
+        (_, _) => {}
+    }
+    if group.parts == 0 {
+        return wrong(
+            "parts",
+            "0".into(),
+            "write a number above 0, or leave it out",
+        );
+    }
+    match &group.profile {
+        None if group.parts > 1 => wrong(
+            "parts",
+            group.parts.to_string(),
+            "say with profile what the parts are, such as 1g.18gb",
+        ),
+        Some(profile) if !is_word(&profile.replace(['.', '+'], "-")) => wrong(
+            "profile",
+            profile.clone(),
+            "use letters, digits, '.', '-', '+' and '_', such as 1g.18gb",
+        ),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// A part of a control group's path: as a word, with dots within it, as systemd's units have.

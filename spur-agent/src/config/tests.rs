@@ -55,7 +55,23 @@ fn errors_name_file_key_and_help() {
             "declare.gpus[1].minor",
         ),
     ];
-    for (text, key) in cases {
+    let more = [
+        (format!("{LEAST}features = [\"a b\"]\n"), "features"),
+        (format!("{LEAST}features = [\"a\", \"a\"]\n"), "features"),
+        (format!("{LEAST}[declare]\nnuma = 0\n"), "declare.numa"),
+        (format!("{LEAST}[declare]\nrails = 65\n"), "declare.rails"),
+        (gpus("island = 4\n"), "declare.gpus[0].island"),
+        (
+            gpus("links = \"nvlink\"\nisland = 3\n"),
+            "declare.gpus[0].island",
+        ),
+        (gpus("links = \"rope\"\n"), "rope"),
+        (gpus("parts = 0\n"), "declare.gpus[0].parts"),
+        (gpus("parts = 7\n"), "declare.gpus[0].parts"),
+        (gpus("parts = 40\nprofile = \"1g\"\n"), "declare.gpus.count"),
+        (gpus("profile = \"1 g\"\n"), "declare.gpus[0].profile"),
+    ];
+    for (text, key) in cases.into_iter().chain(more) {
         let error = parse(&text).expect_err(&text);
         assert!(error.starts_with("/x/spurd.toml"), "{error}");
         assert!(error.contains(key), "{error} should name {key}");

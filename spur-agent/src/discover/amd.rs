@@ -4,7 +4,7 @@
 //! address; KFD adds the partition's number to `location_id`, and each has a render node of its own.
 
 use super::{FoundGpu, Identity, drm, pci, tree::Tree};
-use spur_core::resources::{DeviceFile, Gpu, GpuLink, GpuVendor};
+use spur_core::resources::{DeviceFile, Gpu, GpuLink, GpuVendor, PartOf};
 use std::collections::BTreeMap;
 
 const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
@@ -27,6 +27,8 @@ pub struct KfdGpu {
     pub pci: String,
     /// Which partition of it.
     pub partition: u32,
+    /// How many partitions it has; 1 if it is whole.
+    pub parts: u32,
     /// DRM minor of its render node.
     pub render_minor: u32,
     /// PCI device id.
@@ -69,6 +71,7 @@ pub fn kfd_gpus(tree: &Tree, notes: &mut Vec<String>) -> Vec<KfdGpu> {
             unique_id: properties.get("unique_id"),
             pci: pci::Address::from_location(number("domain"), number("location_id")).to_string(),
             partition: 0,
+            parts: 1,
             render_minor,
             device_id: properties.get("device_id"),
             gfx: properties.get("gfx_target_version"),
@@ -100,9 +103,11 @@ fn split_partitions(gpus: &mut [KfdGpu]) {
         if unique_id == 0 || members.len() < 2 {
             continue;
         }
+        let parts = u32::try_from(members.len()).unwrap_or(u32::MAX);
         for (partition, at) in (0u32..).zip(members) {
             gpus[at].pci = format!("{slot}.0");
             gpus[at].partition = partition;
+            gpus[at].parts = parts;
         }
     }
 }
@@ -122,11 +127,15 @@ pub fn find(tree: &Tree, notes: &mut Vec<String>) -> Vec<FoundGpu> {
             let (links, near) = links(tree, gpu.node, index, &index_of);
             let numa = pci::numa(tree, &gpu.pci)
                 .or_else(|| near.filter(|node| index_of(u64::from(*node)).is_none()));
+            let parent = part_of(tree, gpu);
             FoundGpu {
                 gpu: Gpu {
                     index,
                     vendor: GpuVendor::Amd,
-                    model: model(gpu),
+                    model: match &parent {
+                        Some(part) => super::part_model(&model(gpu), &part.profile),
+                        None => model(gpu),
+                    },
                     uuid: if gpu.unique_id == 0 {
                         String::new()
                     } else {
@@ -138,7 +147,7 @@ pub fn find(tree: &Tree, notes: &mut Vec<String>) -> Vec<FoundGpu> {
                     files: vec![file(gpu.render_minor)],
                     links,
                     rail: None,
-                    parent: None,
+                    parent,
                 },
                 identity: Identity::Amd {
                     unique_id: gpu.unique_id,
@@ -148,6 +157,28 @@ pub fn find(tree: &Tree, notes: &mut Vec<String>) -> Vec<FoundGpu> {
             }
         })
         .collect()
+}
+
+/// What the partition of a GPU is a part of, in AMD's words for the mode: as the driver says, else by how many there are.
+fn part_of(tree: &Tree, gpu: &KfdGpu) -> Option<PartOf> {
+    if gpu.parts < 2 {
+        return None;
+    }
+    let mode = tree.line(&format!(
+        "sys/bus/pci/devices/{}/current_compute_partition",
+        gpu.pci
+    ));
+    let mode = mode.filter(|mode| mode.bytes().all(|b| b.is_ascii_alphanumeric()));
+    let by_number = match gpu.parts {
+        2 => "dpx",
+        3 => "tpx",
+        4 => "qpx",
+        _ => "cpx",
+    };
+    Some(PartOf {
+        uuid: format!("{:016x}", gpu.unique_id),
+        profile: mode.map_or_else(|| by_number.to_owned(), |mode| mode.to_ascii_lowercase()),
+    })
 }
 
 /// The render node of a GPU.

@@ -1,7 +1,7 @@
 //! Discovery against captured and invented trees.
 
 use super::*;
-use crate::config::DeclaredGpus;
+use crate::config::{DeclaredGpus, DeclaredLinks};
 use spur_core::resources::{GpuLink, GpuVendor};
 use std::path::{Path, PathBuf};
 
@@ -183,7 +183,7 @@ fn partitions_are_gpus_with_render_nodes_of_their_own() {
             first.uuid.as_str(),
             first.pci.as_str()
         ),
-        ("mi308x", "084cafeae17e7696", "0000:0a:00.0")
+        ("mi308x_qpx", "084cafeae17e7696", "0000:0a:00.0")
     );
     assert_eq!(
         (first.memory_mib, first.numa, first.files[0].minor),
@@ -194,6 +194,14 @@ fn partitions_are_gpus_with_render_nodes_of_their_own() {
         "a partition has its GPU's address"
     );
     assert_eq!(gpus[31].gpu.numa, Some(1));
+    let parent = first.parent.as_ref().unwrap();
+    assert_eq!(
+        (parent.uuid.as_str(), parent.profile.as_str()),
+        (first.uuid.as_str(), "qpx")
+    );
+    let parents: std::collections::BTreeSet<_> =
+        gpus.iter().map(|gpu| gpu.gpu.parent.clone()).collect();
+    assert_eq!(parents.len(), 8, "four parts of each GPU");
     assert!(first.links.len() == 31 && first.links.iter().all(|link| link.1 == GpuLink::Xgmi));
     let minors: std::collections::BTreeSet<u32> =
         gpus.iter().map(|gpu| gpu.gpu.files[0].minor).collect();
@@ -384,11 +392,15 @@ fn declarations_replace_what_is_found() {
         dev_dir: "/d".into(),
         major: 120,
         minor: 40,
+        links: None,
+        island: None,
+        profile: None,
+        parts: 1,
     }];
     let declare = Declare {
         cpus: Some(64),
-        memory_mib: None,
         gpus: Some(gpus),
+        ..Declare::default()
     };
     let Machine {
         inventory,
@@ -424,4 +436,65 @@ fn this_machine_can_be_looked_at() {
         "{machine:?}"
     );
     assert_eq!(machine.host_cpus.len(), machine.inventory.cpus as usize);
+}
+
+#[test]
+fn declared_numa_nodes_links_rails_and_parts() {
+    let group = |model: &str, count, minor| DeclaredGpus {
+        model: model.into(),
+        count,
+        memory_mib: 1000,
+        links: None,
+        island: None,
+        profile: None,
+        parts: 1,
+        dev_dir: format!("/{model}").into(),
+        major: 120,
+        minor,
+    };
+    let whole = DeclaredGpus {
+        links: Some(DeclaredLinks::Nvlink),
+        island: Some(2),
+        ..group("h200", 4, 0)
+    };
+    let parted = DeclaredGpus {
+        profile: Some("1g.18gb".into()),
+        parts: 3,
+        ..group("b200", 2, 8)
+    };
+    let declare = Declare {
+        cpus: Some(12),
+        numa: Some(2),
+        rails: Some(3),
+        gpus: Some(vec![whole, parted]),
+        ..Declare::default()
+    };
+    let inventory = survey(&Fake::new().tree(), &declare, &[]).inventory;
+    let shown: Vec<String> = inventory
+        .cpus_by_numa
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(shown, ["0-5", "6-11"]);
+    assert_eq!((inventory.sockets, inventory.cores_per_socket), (2, 6));
+    let gpus = &inventory.gpus;
+    let numa: Vec<u32> = gpus.iter().filter_map(|gpu| gpu.numa).collect();
+    assert_eq!(numa, [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]);
+    let rails: Vec<u32> = gpus.iter().filter_map(|gpu| gpu.rail).collect();
+    assert_eq!(rails, [0, 0, 1, 1, 2, 2, 2, 2, 2, 2]);
+    let links: Vec<Vec<u32>> = gpus
+        .iter()
+        .map(|gpu| gpu.links.iter().map(|(peer, _)| *peer).collect())
+        .collect();
+    assert_eq!(links[..5], [vec![1], vec![0], vec![3], vec![2], vec![]]);
+    assert_eq!(gpus[0].links[0].1, GpuLink::NvLink);
+    assert_eq!(
+        (gpus[4].model.as_str(), gpus[4].memory_mib),
+        ("b200_1g.18gb", 1000)
+    );
+    assert_eq!(gpus[4].parent, gpus[6].parent);
+    assert_ne!(gpus[4].parent, gpus[7].parent);
+    assert_eq!(gpus[0].parent, None);
+    let minors: Vec<u32> = gpus.iter().map(|gpu| gpu.files[0].minor).collect();
+    assert_eq!(minors, [0, 1, 2, 3, 8, 9, 10, 11, 12, 13]);
 }

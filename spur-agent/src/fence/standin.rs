@@ -22,7 +22,7 @@ pub struct StandInError {
 /// Makes every declared stand-in that is not there yet. Everybody may open them as far as file modes go.
 pub fn make_all(groups: &[DeclaredGpus]) -> Result<(), StandInError> {
     for group in groups {
-        for number in 0..group.count {
+        for number in 0..group.devices() {
             let file = declared::file(group, number);
             make(Path::new(&file.path), file.major, file.minor)?;
         }

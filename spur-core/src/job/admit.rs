@@ -2,6 +2,8 @@
 
 mod check;
 mod defaults;
+mod features;
+mod missing;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,7 @@ pub struct Admitted {
 }
 
 /// Fills in what the request leaves open and checks it against the cluster as it is configured and inventoried, whatever is
-/// free or up now. Slurm lets a time limit above the partition's wait (`PartitionTimeLimit`), and so does this. On refusal
+/// free or up now. Slurm lets jobs above most limits of a partition wait ([`super::limits`]), and so does this. On refusal
 /// `spec` is left half filled in: it is not to be used.
 pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitted, Refusal> {
     if cluster.jobs.len() >= MAX_JOBS {
@@ -35,6 +37,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
     defaults::fill(spec, partition, at)?;
+    features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
     check::satisfiable(cluster, partition, spec)?;
     Ok(Admitted {

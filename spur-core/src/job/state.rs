@@ -75,6 +75,10 @@ pub enum Reason {
     JobLaunchFailure,
     /// `Cleaning`
     Cleaning,
+    /// `PartitionConfig`: asks for more than the partition can ever give.
+    PartitionConfig,
+    /// `MaxMemPerLimit`: asks for more memory than the partition gives a job.
+    MaxMemPerLimit,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -208,6 +212,8 @@ impl Reason {
             Self::OutOfMemory => "the kernel's out-of-memory killer ended it",
             Self::JobLaunchFailure => "a node could not start it",
             Self::Cleaning => "its last run is not cleaned up everywhere",
+            Self::PartitionConfig => "it asks for more than its partition can give",
+            Self::MaxMemPerLimit => "it asks for more memory than its partition gives a job",
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::ask::Ask;
 use crate::id::NodeId;
 use crate::job::Job;
+use crate::job::limits::Size;
 use crate::job::spec::Switches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Class {
     pub(crate) prefer: String,
     /// How long a job waits for the number of switches that it wants, in seconds.
     pub(crate) switch_wait: u64,
+    /// What may be above the partition's limits.
+    pub(crate) size: Size,
     /// Nodes where the job failed to start, or where its last run is not cleaned up.
     pub(crate) shunned: BTreeSet<NodeId>,
 }
@@ -40,6 +43,7 @@ impl Class {
             constraint: spec.constraint.clone(),
             prefer: spec.prefer.clone(),
             switch_wait: spec.switches.map_or(0, |switches| switch_wait(&switches)),
+            size: Size::of(spec),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
         }
     }

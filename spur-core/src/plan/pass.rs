@@ -11,37 +11,18 @@ use super::reserve::{Reserving, Wanted};
 use super::rooms::Rooms;
 use super::search::{self, Choice, Holes, Judge, Known, Sought};
 use super::timeline::NEVER;
+use super::wait::Wait;
 use super::{Budget, Placement, Plan};
-use crate::cluster::{Cluster, MOST_PARTITIONS, Said};
+use crate::cluster::{Cluster, MOST_PARTITIONS};
 use crate::id::{JobId, NodeId, NodeName};
+use crate::job::limits::Size;
 use crate::job::state::Reason;
 use crate::partition::{Partition, PartitionState};
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Why a job waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Wait {
-    reason: Reason,
-    text: Cow<'static, str>,
-}
-
-impl Wait {
-    fn bare(reason: Reason) -> Self {
-        Self {
-            reason,
-            text: Cow::Borrowed(""),
-        }
-    }
-
-    fn said(&self) -> Said {
-        Said::of(self.reason, &self.text)
-    }
-}
 
 /// What is known of a class in this pass.
 struct Kind<'a> {
@@ -242,7 +223,7 @@ impl<'a> Pass<'a> {
         let Some(partition) = cluster.partitions.get(kind.partition) else {
             return Verdict::Barred(Wait::bare(Reason::None));
         };
-        if let Err(wait) = barred(limit, partition) {
+        if let Err(wait) = barred(limit, kind.class.size, partition) {
             return Verdict::Barred(wait);
         }
         if kind.failed.is_none_or(|failed| limit < failed) {
@@ -461,7 +442,7 @@ fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
 }
 
 /// What keeps a job from being considered at all.
-fn barred(limit: TimeLimit, partition: &Partition) -> Result<(), Wait> {
+fn barred(limit: TimeLimit, size: Size, partition: &Partition) -> Result<(), Wait> {
     match partition.state {
         PartitionState::Up | PartitionState::Drain => {}
         PartitionState::Down => return Err(Wait::bare(Reason::PartitionDown)),
@@ -470,7 +451,8 @@ fn barred(limit: TimeLimit, partition: &Partition) -> Result<(), Wait> {
     if limit > partition.max_time {
         return Err(Wait::bare(Reason::PartitionTimeLimit));
     }
-    Ok(())
+    size.above(partition)
+        .map_or(Ok(()), |above| Err(above.into()))
 }
 
 /// What the job waits for, in words that change only when its partition's nodes do.

@@ -34,6 +34,8 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::NotDurable => "Controller cannot record the request (disk full or failing)",
         RefusalKind::Busy => "Controller is overloaded, try again",
         RefusalKind::UpdateUnavailable => "Requested operation is presently disabled",
+        RefusalKind::InvalidGres => "Invalid generic resource (gres) specification",
+        RefusalKind::InvalidPrefer => "Invalid preferred feature specification",
     }
 }
 
@@ -162,6 +164,8 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::OutOfMemory => "OutOfMemory",
         Reason::JobLaunchFailure => "JobLaunchFailure",
         Reason::Cleaning => "Cleaning",
+        Reason::PartitionConfig => "PartitionConfig",
+        Reason::MaxMemPerLimit => "MaxMemPerLimit",
     }
 }
 

@@ -142,6 +142,22 @@ impl Constraint {
     }
 }
 
+/// What has a meaning in a constraint, and so is in no feature's name.
+const MARKS: &[char] = &['&', ',', '|', '(', ')', '[', ']', '*'];
+
+/// Why a text is no name of a feature.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("feature {0:?}: a name has no blanks and none of &,|()[]*")]
+pub struct BadName(String);
+
+/// Checks the name of a feature, as configuration gives it.
+pub fn check_name(name: &str) -> Result<(), BadName> {
+    if name.is_empty() || name.contains(MARKS) || name.contains(char::is_whitespace) {
+        return Err(BadName(name.to_owned()));
+    }
+    Ok(())
+}
+
 /// Reads a constraint. An operator at the very end counts for nothing, as in Slurm.
 pub fn parse(text: &str) -> Result<Constraint, BadConstraint> {
     if text.len() > MAX_LENGTH {
@@ -173,6 +189,9 @@ pub fn parse(text: &str) -> Result<Constraint, BadConstraint> {
         let Some(next) = parser.op()? else { break };
         op = next;
     }
+    if parser.tokens.peek().is_some() {
+        return Err(BadConstraint::Unbalanced);
+    }
     if loose && parser.names > 1 {
         return Err(BadConstraint::LooseCount);
     }
@@ -192,7 +211,6 @@ enum Token {
 }
 
 fn tokens(text: &str) -> Result<Vec<Token>, BadConstraint> {
-    const MARKS: &[char] = &['&', ',', '|', '(', ')', '[', ']', '*'];
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -6,7 +6,7 @@
 //!
 //! The submitting command sets what only it knows, and we keep it: `SLURM_SUBMIT_DIR`, `SLURM_SUBMIT_HOST`,
 //! `SLURM_PRIO_PROCESS`, `SLURM_UMASK`, `SLURM_LABELIO`, `SLURM_EXPORT_ENV`, `SLURM_GET_USER_ENV`, `SLURM_DISTRIBUTION`,
-//! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `SLURM_GPUS_PER_NODE`, `SLURM_TRES_PER_TASK`, `SLURM_TRES_BIND`, and `srun`'s
+//! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `SLURM_GPUS_PER_NODE` and its like, `SLURM_TRES_PER_TASK`, `SLURM_TRES_BIND`, and `srun`'s
 //! `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_NODE`. Variables about Slurm's own sockets (`SLURM_SRUN_COMM_*`,
 //! `SLURM_STEP_LAUNCHER_PORT`) have no counterpart here and are not set.
 
@@ -60,17 +60,22 @@ const OF_A_JOB_BY_PREFIX: [&str; 4] = [
 ];
 
 /// What a submitting command says about the job that it submits; stale in anything submitted from within that job.
-const OF_A_SUBMISSION: [&str; 16] = [
+const OF_A_SUBMISSION: [&str; 21] = [
+    "SLURM_CPUS_PER_GPU",
     "SLURM_DISTRIBUTION",
     "SLURM_EXPORT_ENV",
     "SLURM_GET_USER_ENV",
     "SLURM_GPUS",
     "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_SOCKET",
     "SLURM_GPUS_PER_TASK",
     "SLURM_LABELIO",
     "SLURM_LAUNCH_NODE_IPADDR",
     "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
     "SLURM_MEM_PER_NODE",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_NTASKS_PER_SOCKET",
     "SLURM_PRIO_PROCESS",
     "SLURM_SUBMIT_DIR",
     "SLURM_SUBMIT_HOST",

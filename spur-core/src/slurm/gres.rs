@@ -1,6 +1,6 @@
 //! Generic resources as users write them (`gpu:h200:2`) and as views show them (`gpu:h200:6(IDX:0-5)`).
 
-use crate::resources::{Gpu, GpuCount, IdSet};
+use crate::resources::{Gpu, GpuCount, IdSet, Inventory};
 
 /// Why a request for generic resources is refused before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +109,26 @@ pub fn inventory(gpus: &[Gpu]) -> String {
             model,
             count: set.len(),
         })
+    });
+    or_null(all.collect())
+}
+
+/// The same with the sockets that they sit on, where that is known of all of a model: `gpu:h200:8(S:0-1)`.
+pub fn of_node(inventory: &Inventory) -> String {
+    let gpus = &inventory.gpus;
+    let domains = u32::try_from(inventory.cpus_by_numa.len()).unwrap_or(u32::MAX);
+    let sockets = u64::from(inventory.sockets.max(1));
+    // Several NUMA nodes may be on one socket.
+    let socket = |gpu: &Gpu| {
+        let numa = gpu.numa.filter(|numa| *numa < domains)?;
+        u32::try_from(u64::from(numa) * sockets / u64::from(domains)).ok()
+    };
+    let all = models(gpus).into_iter().map(|(model, set)| {
+        let of_model = gpus.iter().filter(|gpu| set.contains(gpu.index));
+        let sockets: Option<IdSet> = of_model.map(socket).collect();
+        let place = sockets.map(|sockets| format!("(S:{sockets})"));
+        let count = set.len();
+        display(&GpuCount { model, count }) + &place.unwrap_or_default()
     });
     or_null(all.collect())
 }
@@ -259,6 +279,19 @@ mod tests {
             "gpu:h200:2(IDX:0-1),gpu:a100:0(IDX:N/A)"
         );
         assert_eq!(with_index(&all[..2], &IdSet::new()), "gpu:h200:0(IDX:N/A)");
+        let mut node = Inventory {
+            sockets: 2,
+            cpus_by_numa: vec![IdSet::new(); 4],
+            gpus: all.to_vec(),
+            ..Inventory::default()
+        };
+        assert_eq!(of_node(&node), "gpu:h200:3,gpu:a100:1");
+        for (gpu, numa) in node.gpus.iter_mut().zip([0, 1, 3, 1]) {
+            gpu.numa = Some(numa);
+        }
+        assert_eq!(of_node(&node), "gpu:h200:3(S:0),gpu:a100:1(S:1)");
+        node.gpus[0].numa = Some(2);
+        assert_eq!(of_node(&node), "gpu:h200:3(S:0-1),gpu:a100:1(S:1)");
     }
 
     proptest! {

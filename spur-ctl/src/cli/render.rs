@@ -12,6 +12,7 @@ pub mod record;
 pub mod show_job;
 pub mod show_node;
 pub mod show_partition;
+pub mod show_topology;
 pub mod step_columns;
 
 /// What every view needs beside the values.

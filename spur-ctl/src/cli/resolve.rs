@@ -1,10 +1,12 @@
 //! From options to what is asked of the controller: pure, with Slurm's messages for what cannot be.
 
+mod combined;
 pub mod filter;
 pub mod input;
 pub mod job;
 pub mod notice;
 pub mod numbers;
+mod placement;
 pub mod script;
 pub mod step;
 pub mod submission;

@@ -44,12 +44,13 @@ pub(super) fn controller(layout: &Layout, wanted: &Up, machine: Machine) -> Stri
          [[partition]]\n\
          name = \"gpu\"\n\
          default = true\n\
-         default_mem_per_cpu = {}\n",
+         default_mem_per_cpu = {}\n{}",
         path(&layout.path("state")),
         path(&layout.client_socket()),
         path(&layout.agent_socket()),
         path(&layout.path("token")),
         share.clamp(1, MEMORY_PER_CPU),
+        wanted.shape.controller(wanted.nodes),
     )
 }
 
@@ -120,6 +121,7 @@ fn declared(layout: &Layout, wanted: &Up, index: u32, name: &str) -> String {
     if let Some(mib) = wanted.memory {
         text.push_str(&format!("memory_mib = {mib}\n"));
     }
+    text.push_str(&wanted.shape.declare());
     if wanted.gpus == 0 {
         text.push_str("gpus = []\n");
         return text;
@@ -127,17 +129,19 @@ fn declared(layout: &Layout, wanted: &Up, index: u32, name: &str) -> String {
     let model = wanted.gpu_type.as_str();
     let known = GPU_MEMORY.iter().find(|(known, _)| *known == model);
     let memory = known.map_or(GPU_MEMORY_OTHER, |(_, mib)| *mib);
-    let (major, minor) = layout.device(index, wanted.gpus);
+    let (major, minor) = layout.device(index, wanted.shape.devices(wanted.gpus));
     text.push_str(&format!(
         "\n[[declare.gpus]]\n\
          model = {}\n\
          count = {}\n\
-         memory_mib = {memory}\n\
-         dev_dir = {}\n\
+         memory_mib = {}\n\
+         {}dev_dir = {}\n\
          major = {major}\n\
          minor = {minor}\n",
         quoted(model),
         wanted.gpus,
+        wanted.shape.memory(memory),
+        wanted.shape.group(model),
         path(&layout.node(name).join("dev")),
     ));
     text

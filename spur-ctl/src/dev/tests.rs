@@ -88,6 +88,68 @@ fn configurations_are_what_the_daemons_read() {
 }
 
 #[test]
+fn features_switches_and_parts_are_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::new(dir.path()).unwrap();
+    let up = wanted(&[
+        "--nodes=5",
+        "--hollow",
+        "--features=ib",
+        "--features=n[1-2]:a100,ib",
+        "--weight=n5:20",
+        "--numa=2",
+        "--links=4",
+        "--rails=4",
+        "--parts=1g.18gb:7",
+        "--switches=2",
+    ]);
+    assert!(check(&up).is_ok());
+    let machine = config::Machine {
+        cpus: 2,
+        memory_mib: 4096,
+    };
+    let path = layout.controller_config();
+    std::fs::write(&path, config::controller(&layout, &up, machine)).unwrap();
+    let read = crate::config::Config::read(&path).unwrap();
+    let of = |name: &str| {
+        let node = &read.nodes[&spur_core::id::NodeName::new(name).unwrap()];
+        (node.features.join(","), node.weight)
+    };
+    assert_eq!(of("n1"), ("ib,a100".to_owned(), 1));
+    assert_eq!(of("n4"), ("ib".to_owned(), 1));
+    assert_eq!(of("n5"), ("ib".to_owned(), 20));
+    let below = |name| read.topology.nodes_below(name).len();
+    assert_eq!((below("s1"), below("s2"), below("top")), (2, 3, 5));
+    let text = config::node(&layout, &up, 1, "n2", std::path::Path::new("/x"));
+    let node: toml::Table = text.parse().unwrap();
+    let declare = &node["declare"];
+    let number = |value: &toml::Value| value.as_integer().unwrap();
+    assert_eq!(
+        (number(&declare["numa"]), number(&declare["rails"])),
+        (2, 4)
+    );
+    let group = &declare["gpus"][0];
+    assert_eq!(group["links"].as_str(), Some("nvlink"));
+    assert_eq!((number(&group["island"]), number(&group["parts"])), (4, 7));
+    assert_eq!(number(&group["memory_mib"]), 144_384 / 7);
+    assert_eq!(number(&group["minor"]), i64::from(layout.device(1, 56).1));
+}
+
+#[test]
+fn shapes_that_cannot_be_are_refused_by_name() {
+    let refused = |words: &[&str]| check(&wanted(words)).unwrap_err().text;
+    assert!(refused(&["--features=n[1-3]:x"]).contains("--features: there is no node n3"));
+    assert!(refused(&["--weight=n9:2"]).contains("--weight: there is no node n9"));
+    assert!(refused(&["--links=3"]).contains("8 GPUs do not divide into islands of 3"));
+    assert!(refused(&["--switches=3"]).contains("--switches: there are only 2 nodes"));
+    assert!(refused(&["--parts=1g:40"]).contains("at most 256"));
+    for word in ["--features=a b", "--weight=0", "--parts=1g", "--numa=0"] {
+        let all = ["spur dev", "up", "--dir", "/tmp", word];
+        assert!(Args::try_parse_from(all).is_err(), "{word}");
+    }
+}
+
+#[test]
 fn env_can_be_sourced_whatever_the_folder_is_called() {
     let outer = tempfile::tempdir().unwrap();
     let dir = outer.path().join("it's a test");

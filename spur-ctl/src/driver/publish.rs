@@ -29,6 +29,7 @@ impl Writer {
         self.publisher.draft.jobs.clear();
         self.publisher.draft.nodes.clear();
         self.publisher.draft.partitions = Arc::new(self.cluster.partitions.clone());
+        self.publisher.draft.topology = Arc::new(self.cluster.topology.clone());
         self.publisher.draft.cluster.clone_from(&self.cluster.name);
         let jobs: Vec<JobId> = self.cluster.jobs.keys().copied().collect();
         for job in jobs {

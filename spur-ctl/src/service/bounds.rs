@@ -52,6 +52,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::AwaitEnd { .. }
         | Request::Nodes
         | Request::Partitions
+        | Request::Topology
         | Request::Denials { .. }
         | Request::DenialRows { .. }
         | Request::Script { .. }
@@ -111,6 +112,7 @@ fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
     }
     text("comment", &spec.comment, COMMENT_MAX)?;
     text("export list", &spec.export, ENV_MAX)?;
+    text("preferred features", &spec.prefer, TEXT_MAX)?;
     list("node list", spec.nodelist.len())?;
     list("list of excluded nodes", spec.exclude.len())
 }

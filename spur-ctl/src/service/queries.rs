@@ -88,6 +88,10 @@ pub(super) fn partitions(view: &View) -> Reply {
     Reply::Partitions(view.partitions.to_vec())
 }
 
+pub(super) fn topology(view: &View) -> Reply {
+    Reply::Topology(view.topology.as_ref().clone())
+}
+
 pub(super) fn stats(view: &View, usage: &Usage) -> Reply {
     let mut stats = Stats {
         rss_kib: resident_kib(),

@@ -1,27 +1,25 @@
 //! Whether a request can ever be met by what the cluster has.
 
-use super::refuse;
+use super::{features, missing, refuse};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::NodeName;
+use crate::job::limits::cpus_on_a_node;
 use crate::job::spec::JobSpec;
 use crate::node::Node;
 use crate::partition::Partition;
-use crate::plan::ask::{Ask, GpuAsk, Need};
+use crate::plan::ask::{Ask, Need};
 use crate::plan::fit::{Source, pick};
 use crate::plan::slot::Slot;
-use crate::resources::MemoryRequest;
+use crate::slurm::constraint;
 use std::collections::BTreeSet;
 
-/// Node and feature names.
+/// Names of nodes.
 pub(super) fn names(
     cluster: &Cluster,
     partition: &Partition,
     spec: &JobSpec,
 ) -> Result<(), Refusal> {
-    if !spec.constraint.is_empty() {
-        return Err(refuse(RefusalKind::InvalidFeature, String::new()));
-    }
     for name in spec.nodelist.iter().chain(&spec.exclude) {
         if !exists(cluster, name) {
             return Err(refuse(
@@ -75,29 +73,46 @@ pub(super) fn satisfiable(
     spec: &JobSpec,
 ) -> Result<(), Refusal> {
     let ask = Ask::of(spec);
-    let excluded = |node: &&Node| !spec.exclude.iter().any(|name| name == node.name.as_str());
+    let never = |text: String| Err(refuse(RefusalKind::NodeConfigUnavailable, text));
+    let (cpus, most) = (cpus_on_a_node(spec), partition.max_cpus_per_node);
+    if most > 0 && cpus > most {
+        return never(format!(
+            "{cpus} CPUs on a node, and partition {} gives at most {most}",
+            partition.name
+        ));
+    }
     if quickly(cluster, partition, spec, &ask) {
         return Ok(());
     }
     let Some(nodes) = members(cluster, partition) else {
         return Ok(());
     };
-    let empty = Empty::new(cluster, nodes.into_iter().filter(excluded), spec);
-    if empty.slots.is_empty() && spec.exclude.is_empty() {
+    let excluded = |node: &&Node| !spec.exclude.iter().any(|name| name == node.name.as_str());
+    let nodes: Vec<&Node> = nodes.into_iter().filter(excluded).collect();
+    if nodes.is_empty() && spec.exclude.is_empty() {
         return Ok(());
     }
-    if pick(&empty, &ask).is_some() {
+    let constraint = constraint::parse(&spec.constraint).unwrap_or_default();
+    let fits = |set: &Vec<&Node>| {
+        let empty = Empty::new(cluster, set.iter().copied(), spec);
+        features::enough(cluster, &constraint, set, spec) && pick(&empty, &ask).is_some()
+    };
+    if features::sets(cluster, &constraint, &nodes)
+        .iter()
+        .any(fits)
+    {
         return Ok(());
     }
-    Err(refuse(
-        RefusalKind::NodeConfigUnavailable,
-        blame(&empty, &ask),
-    ))
+    never(missing::lines(cluster, partition, spec, &nodes))
 }
 
 /// The common case without looking at every node: a job of one node that the first node can hold.
 fn quickly(cluster: &Cluster, partition: &Partition, spec: &JobSpec, ask: &Ask<'_>) -> bool {
-    if ask.nodes_min > 1 || !spec.nodelist.is_empty() || !spec.exclude.is_empty() {
+    if ask.nodes_min > 1
+        || !spec.nodelist.is_empty()
+        || !spec.exclude.is_empty()
+        || !spec.constraint.is_empty()
+    {
         return false;
     }
     let first = match &partition.nodes {
@@ -118,28 +133,6 @@ fn members<'a>(cluster: &'a Cluster, partition: &Partition) -> Option<Vec<&'a No
         None => Some(cluster.nodes.values().collect()),
         Some(names) => names.iter().map(node).collect(),
     }
-}
-
-/// The line that Slurm puts before its message, where it has one.
-fn blame(empty: &Empty<'_>, ask: &Ask<'_>) -> String {
-    let one = Need { tasks: 1, gpus: 0 };
-    let bare = Ask {
-        gpus: GpuAsk::No,
-        memory: MemoryRequest::Default,
-        exclusive: false,
-        ..*ask
-    };
-    let any = |ask: &Ask<'_>| empty.slots.iter().any(|slot| slot.fits(ask, one));
-    if !any(&bare) {
-        return "CPU count per node can not be satisfied".to_owned();
-    }
-    if !any(&Ask {
-        memory: ask.memory,
-        ..bare
-    }) {
-        return "Memory specification can not be satisfied".to_owned();
-    }
-    String::new()
 }
 
 /// Nodes as if all were up and empty.

@@ -4,8 +4,9 @@ use super::refuse;
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::job::spec::JobSpec;
+use crate::job::{gpus, limits};
 use crate::partition::Partition;
-use crate::resources::{GpuCount, MemoryRequest};
+use crate::resources::MemoryRequest;
 use crate::time::Millis;
 
 /// The partition that the request names, or the default one, whose name is filled in.
@@ -43,54 +44,16 @@ pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Res
     spec.time_limit = Some(spec.time_limit.unwrap_or(default_time));
     spec.begin = spec.begin.filter(|begin| *begin > at);
     spec.cpus_per_task = spec.cpus_per_task.max(1);
+    limits::gpu_defaults(partition, spec);
     if spec.memory == MemoryRequest::Default {
         spec.memory = match partition.default_mem_per_cpu {
             0 => MemoryRequest::PerNode(0),
             mib => MemoryRequest::PerCpu(mib),
         };
     }
-    gpus(spec)?;
-    nodes_and_tasks(spec)
-}
-
-/// Several ways of asking for GPUs at once become one, or are refused if they contradict one another.
-fn gpus(spec: &mut JobSpec) -> Result<(), Refusal> {
-    let count = |gpus: &Option<GpuCount>| gpus.as_ref().map_or(0, |gpus| gpus.count);
-    let total = count(&spec.gpus_total);
-    let (per_node, per_task) = (count(&spec.gpus_per_node), count(&spec.gpus_per_task));
-    let whole = |total: u32, part: u32, what: &str| {
-        if total.is_multiple_of(part) {
-            Ok(total / part)
-        } else {
-            let text = format!("{total} GPUs cannot be shared out evenly as {part} per {what}");
-            Err(refuse(RefusalKind::NodeConfigUnavailable, text))
-        }
-    };
-    if per_task > 0 && total > 0 {
-        let tasks = whole(total, per_task, "task")?;
-        settle(&mut spec.tasks, &mut spec.tasks_set, tasks, "tasks")?;
-    }
-    if per_task > 0 && per_node > 0 && spec.tasks_per_node == 0 {
-        spec.tasks_per_node = whole(per_node, per_task, "task")?;
-    }
-    if per_task == 0 && per_node > 0 && total > 0 {
-        let nodes = whole(total, per_node, "node")?;
-        let given = spec.nodes_set && !(spec.nodes_min..=spec.nodes_max).contains(&nodes);
-        if given {
-            let text = format!("{total} GPUs, {per_node} per node, need {nodes} nodes");
-            return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
-        }
-        (spec.nodes_min, spec.nodes_max, spec.nodes_set) = (nodes, nodes, true);
-    }
-    Ok(())
-}
-
-fn settle(value: &mut u32, set: &mut bool, wanted: u32, what: &str) -> Result<(), Refusal> {
-    if *set && *value != wanted {
-        let text = format!("{value} {what} do not match the {wanted} that the GPUs ask for");
-        return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
-    }
-    (*value, *set) = (wanted, true);
+    gpus::settle(spec).map_err(|why| refuse(RefusalKind::InvalidGres, why.to_string()))?;
+    nodes_and_tasks(spec)?;
+    limits::apply(partition, spec);
     Ok(())
 }
 

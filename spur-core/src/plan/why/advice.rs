@@ -45,7 +45,11 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
                 timespec::limit(partition.max_time)
             )
         }),
-        Reason::PartitionDown | Reason::PartitionInactive | Reason::PartitionNodeLimit => {
+        Reason::PartitionDown
+        | Reason::PartitionInactive
+        | Reason::PartitionNodeLimit
+        | Reason::PartitionConfig
+        | Reason::MaxMemPerLimit => {
             Some(format!("`scontrol update JobId={id} Partition=NAME` moves it; `sinfo` shows the partitions"))
         }
         Reason::BeginTime => {

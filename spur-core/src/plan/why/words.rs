@@ -49,7 +49,9 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::RaisedSignal
         | Reason::OutOfMemory
         | Reason::JobLaunchFailure
-        | Reason::Cleaning => said(),
+        | Reason::Cleaning
+        | Reason::PartitionConfig
+        | Reason::MaxMemPerLimit => said(),
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{BadConstraint, Constraint, parse};
+use super::{BadConstraint, Constraint, check_name, parse};
 use proptest::prelude::*;
 
 fn read(text: &str) -> Constraint {
@@ -108,6 +108,20 @@ fn what_slurm_refuses_is_refused() {
     let long = vec!["a"; 65].join("&");
     assert_eq!(parse(&long), Err(BadConstraint::TooMany));
     assert_eq!(parse(&"a".repeat(5000)), Err(BadConstraint::TooMany));
+}
+
+#[test]
+fn a_feature_that_cannot_be_asked_for_is_no_name() {
+    for name in ["a100", "ib-ndr", "rack_1.2", "cc8.0", "gpu:h200"] {
+        assert_eq!(check_name(name), Ok(()));
+    }
+    for name in ["", "a b", "a&b", "a*2", "[a]", "a,b"] {
+        let why = check_name(name).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            format!("feature {name:?}: a name has no blanks and none of &,|()[]*")
+        );
+    }
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use super::{Flag, JOB, SALLOC, SBATCH, SRUN, on, opt, val};
 
-const NO_TOPOLOGY: &str = "CPUs are chosen without regard to sockets, cores and threads";
+const NO_TOPOLOGY: &str = "CPUs are chosen near the GPUs, not by core and thread";
 const NO_BINDING: &str = "a task may use every CPU and GPU of its step";
 
 pub(super) static ROWS: &[Flag] = &[
@@ -21,8 +21,7 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .short('C')
     .env(JOB, "CONSTRAINT"),
-    on("contiguous", JOB, "nodes must follow each other")
-        .refused("nodes cannot be asked to follow each other yet"),
+    on("contiguous", JOB, "nodes must follow each other"),
     val("core-spec", "N", JOB, "cores set aside for the system")
         .short('S')
         .env(JOB, "CORE_SPEC")
@@ -37,9 +36,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("cpu-freq", "RANGE", JOB, "clock of the CPUs")
         .env(SRUN, "CPU_FREQ_REQ")
         .ineffective("the clock of CPUs is not changed"),
-    val("cpus-per-gpu", "N", JOB, "CPUs for each GPU")
-        .env(JOB, "CPUS_PER_GPU")
-        .refused("use --cpus-per-task"),
+    val("cpus-per-gpu", "N", JOB, "CPUs for each GPU").env(JOB, "CPUS_PER_GPU"),
     val("cpus-per-task", "N", JOB, "CPUs for each task")
         .short('c')
         .env_exact(&[
@@ -79,7 +76,13 @@ pub(super) static ROWS: &[Flag] = &[
         .short('G')
         .env(JOB, "GPUS"),
     val("gpus-per-node", "[MODEL:]N", JOB, "GPUs on every node").env(JOB, "GPUS_PER_NODE"),
-    val("gpus-per-socket", "[MODEL:]N", JOB, "GPUs on every socket").refused("use --gpus-per-node"),
+    val(
+        "gpus-per-socket",
+        "[MODEL:]N",
+        JOB,
+        "GPUs on every socket; with --sockets-per-node",
+    )
+    .env(JOB, "GPUS_PER_SOCKET"),
     val("gpus-per-task", "[MODEL:]N", JOB, "GPUs for each task").env(JOB, "GPUS_PER_TASK"),
     val(
         "gres",
@@ -93,10 +96,9 @@ pub(super) static ROWS: &[Flag] = &[
         "gres-flags",
         "FLAGS",
         JOB,
-        "how generic resources are chosen",
+        "how GPUs go with CPUs: enforce-binding, disable-binding, …",
     )
-    .env(JOB, "GRES_FLAGS")
-    .ineffective("GPUs and CPUs are chosen together by the planner"),
+    .env(JOB, "GRES_FLAGS"),
     val("hint", "KIND", JOB, "what the program is like")
         .env(JOB, "HINT")
         .ineffective(NO_TOPOLOGY)
@@ -108,7 +110,7 @@ pub(super) static ROWS: &[Flag] = &[
         .unless(&["none", "no", "q", "quiet", "v", "verbose"]),
     val("mem-per-cpu", "SIZE", JOB, "memory for each CPU").env(JOB, "MEM_PER_CPU"),
     val("mem-per-gpu", "SIZE", JOB, "memory for each GPU").env(JOB, "MEM_PER_GPU"),
-    val("mincpus", "N", JOB, "least CPUs of each node").refused("use --cpus-per-task"),
+    val("mincpus", "N", JOB, "least CPUs of each node"),
     val(
         "nodefile",
         "FILE",
@@ -128,17 +130,12 @@ pub(super) static ROWS: &[Flag] = &[
     val("ntasks-per-core", "N", JOB, "most tasks on a core")
         .env(SRUN, "NTASKS_PER_CORE")
         .ineffective(NO_TOPOLOGY),
-    val("ntasks-per-gpu", "N", JOB, "tasks for each GPU")
-        .env(SRUN, "NTASKS_PER_GPU")
-        .refused("use --ntasks and --gpus-per-task"),
+    val("ntasks-per-gpu", "N", JOB, "tasks for each GPU").env(SRUN, "NTASKS_PER_GPU"),
     val("ntasks-per-node", "N", JOB, "tasks on every node")
         .alias(&["tasks-per-node"])
         .env(SRUN, "NTASKS_PER_NODE"),
-    val("ntasks-per-socket", "N", JOB, "most tasks on a socket")
-        .env(SRUN, "NTASKS_PER_SOCKET")
-        .ineffective(NO_TOPOLOGY),
-    val("ntasks-per-tres", "N", JOB, "tasks for each GPU")
-        .refused("use --ntasks and --gpus-per-task"),
+    val("ntasks-per-socket", "N", JOB, "most tasks on a socket").env(SRUN, "NTASKS_PER_SOCKET"),
+    val("ntasks-per-tres", "N", JOB, "tasks for each GPU").env(SRUN, "NTASKS_PER_TRES"),
     opt(
         "oom-kill-step",
         "0|1",
@@ -163,19 +160,18 @@ pub(super) static ROWS: &[Flag] = &[
         "FEATURES",
         JOB,
         "features that the nodes should have",
-    )
-    .ineffective("only --constraint counts"),
+    ),
     opt("resv-ports", "N", JOB, "reserve network ports")
         .env(SRUN, "RESV_PORTS")
         .ineffective("ports are not reserved"),
-    val("segment", "N", JOB, "size of topology blocks").ineffective("no topology is known"),
+    val("segment", "N", JOB, "nodes that must be in the same block"),
     val(
         "sockets-per-node",
         "N",
         JOB,
         "nodes with at least this many sockets",
     )
-    .ineffective(NO_TOPOLOGY),
+    .env(SRUN, "NSOCKETS_PER_NODE"),
     on("spread-job", JOB, "use as many nodes as possible")
         .env(JOB, "SPREAD_JOB")
         .ineffective("a job gets as few nodes as it fits on"),
@@ -183,10 +179,9 @@ pub(super) static ROWS: &[Flag] = &[
         "switches",
         "N[@TIME]",
         JOB,
-        "most switches between the nodes",
+        "most leaf switches of the nodes, and how long to wait for that",
     )
-    .env(JOB, "REQ_SWITCH")
-    .ineffective("no topology is known"),
+    .env(JOB, "REQ_SWITCH"),
     val("thread-spec", "N", JOB, "threads set aside for the system")
         .env(JOB, "THREAD_SPEC")
         .refused("threads cannot be set aside"),

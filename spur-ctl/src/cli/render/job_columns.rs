@@ -191,7 +191,9 @@ pub static COLUMNS: &[Column<JobView>] = &[
         |_, j| j.spec.nice.to_string(),
         |j| Key::Number(j.spec.nice.into()),
     ),
-    column('z', &["SCT"], "S:C:T", |_, _| "*:*:*".to_owned()),
+    column('z', &["SCT"], "S:C:T", |_, j| {
+        format!("{}:*:*", text::given(j.spec.sockets_per_node, "*"))
+    }),
     number('A', &["JobId"], "JOBID", id, by_id),
     column('B', &["BatchHost"], "EXEC_HOST", |_, j| {
         text::batch_host(j).unwrap_or("n/a").to_owned()
@@ -207,7 +209,9 @@ pub static COLUMNS: &[Column<JobView>] = &[
     column('G', &["GroupId"], "GROUP", |_, j| {
         j.spec.owner.gid.to_string()
     }),
-    column('H', &["Sockets"], "SOCKETS_PER_NODE", any),
+    column('H', &["Sockets"], "SOCKETS_PER_NODE", |_, j| {
+        text::given(j.spec.sockets_per_node, "*")
+    }),
     column('I', &["Cores"], "CORES_PER_SOCKET", any),
     column('J', &["Threads"], "THREADS_PER_CORE", any),
     column('K', &["ArrayTaskId"], "ARRAY_TASK_ID", not_applicable),
@@ -216,7 +220,9 @@ pub static COLUMNS: &[Column<JobView>] = &[
     }),
     column('M', &["TimeUsed"], "TIME", run_time),
     column('N', &["NodeList"], "NODELIST", |_, j| text::node_list(j)),
-    column('O', &["Contiguous"], "CONTIGUOUS", zero),
+    column('O', &["Contiguous"], "CONTIGUOUS", |_, j| {
+        u8::from(j.spec.contiguous).to_string()
+    }),
     column('P', &["Partition"], "PARTITION", |_, j| {
         j.spec.partition.clone()
     }),
@@ -337,27 +343,37 @@ pub static COLUMNS: &[Column<JobView>] = &[
     named(&["ClusterFeature"], "CLUSTER_FEATURES", null),
     named(&["Container"], "CONTAINER", null),
     named(&["ContainerId"], "CONTAINER_ID", null),
-    named(&["cpus-per-tres"], "CPUS_PER_TRES", not_applicable),
+    named(&["cpus-per-tres"], "CPUS_PER_TRES", |_, j| {
+        text::per_gpu(j.spec.cpus_per_gpu.into()).unwrap_or_else(|| "N/A".to_owned())
+    }),
     named(&["Deadline"], "DEADLINE", not_applicable),
     named(&["DelayBoot"], "DELAY_BOOT", zero),
     named(&["HetJobId"], "HET_JOB_ID", not_applicable),
     named(&["HetJobIdSet"], "HET_JOB_ID_SET", not_applicable),
     named(&["HetJobOffset"], "HET_JOB_OFFSET", not_applicable),
     named(&["LastSchedEval"], "LAST_SCHED_EVAL", not_applicable),
-    named(&["mem-per-tres"], "MEM_PER_TRES", not_applicable),
+    named(&["mem-per-tres"], "MEM_PER_TRES", |_, j| {
+        text::per_gpu(text::memory_per_gpu(j)).unwrap_or_else(|| "N/A".to_owned())
+    }),
     named(&["MCSLabel"], "MCSLABEL", null),
     named(&["MinTime"], "MIN_TIME", not_applicable),
     named(&["Network"], "NETWORK", null),
     named(&["NTPerCore"], "NTASKS_PER_CORE", not_applicable),
-    named(&["NTPerSocket"], "NTASKS_PER_SOCKET", not_applicable),
+    named(&["NTPerSocket"], "NTASKS_PER_SOCKET", |_, j| {
+        text::given(j.spec.tasks_per_socket, "N/A")
+    }),
     named(&["NTPerBoard"], "NTASKS_PER_BOARD", not_applicable),
     named(&["Origin"], "ORIGIN", not_applicable),
     named(&["OriginRaw"], "ORIGIN_RAW", not_applicable),
     named(&["PreemptTime"], "PREEMPT_TIME", not_applicable),
-    named(&["Prefer"], "PREFER", null),
+    named(&["Prefer"], "PREFER", |_, j| {
+        or_null(&j.spec.prefer).to_owned()
+    }),
     named(&["Profile"], "PROFILE", not_applicable),
     named(&["Reboot"], "REBOOT", zero),
-    named(&["ReqSwitch"], "REQ_SWITCH", zero),
+    named(&["ReqSwitch"], "REQ_SWITCH", |_, j| {
+        j.spec.switches.map_or(0, |s| s.count).to_string()
+    }),
     named(&["ResizeTime"], "RESIZE_TIME", not_applicable),
     named(&["SiblingsActive"], "SIBLINGS_ACTIVE", not_applicable),
     named(
@@ -375,8 +391,13 @@ pub static COLUMNS: &[Column<JobView>] = &[
     named(&["system_comment"], "SYSTEM_COMMENT", null),
     named(&["tres-bind"], "TRES_BIND", not_applicable),
     named(&["tres-freq"], "TRES_FREQ", not_applicable),
-    named(&["tres-per-socket"], "TRES_PER_SOCKET", not_applicable),
-    named(&["Wait4Switch"], "WAIT4SWITCH", zero),
+    named(&["tres-per-socket"], "TRES_PER_SOCKET", |_, j| {
+        text::tres_gpus(j.spec.gpus_per_socket.as_ref())
+    }),
+    named(&["Wait4Switch"], "WAIT4SWITCH", |_, j| {
+        let wait = j.spec.switches.and_then(|switches| switches.max_wait_secs);
+        wait.map_or_else(|| "0".to_owned(), timespec::elapsed)
+    }),
 ];
 
 /// States sort by their number, as Slurm's do; what is completing comes last.

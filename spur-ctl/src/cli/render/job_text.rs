@@ -130,7 +130,10 @@ pub fn task_count(job: &JobView) -> u64 {
 
 /// CPUs wanted.
 pub fn cpus_wanted(job: &JobView) -> u64 {
-    task_count(job) * u64::from(job.spec.cpus_per_task.max(1))
+    let spec = &job.spec;
+    let by_tasks = task_count(job) * u64::from(spec.cpus_per_task.max(1));
+    let by_gpus = gpus_wanted(job) * u64::from(spec.cpus_per_gpu);
+    by_tasks.max(by_gpus)
 }
 
 /// CPUs held, or wanted.
@@ -147,7 +150,8 @@ pub fn cpu_count(job: &JobView) -> u64 {
 /// Most tasks on one node that the request implies, times CPUs of each: Slurm's `MinCPUsNode`.
 pub fn cpus_per_node(job: &JobView) -> u64 {
     let spec = &job.spec;
-    u64::from(spec.cpus_per_task.max(1)) * u64::from(spec.tasks_per_node.max(1))
+    let by_tasks = u64::from(spec.cpus_per_task.max(1)) * u64::from(spec.tasks_per_node.max(1));
+    by_tasks.max(spec.mincpus.into())
 }
 
 /// MiB wanted, as far as the request alone says.
@@ -166,7 +170,7 @@ pub fn memory_request(job: &JobView) -> (&'static str, u64) {
         MemoryRequest::Default => ("MinMemoryNode", 0),
         MemoryRequest::PerNode(mib) => ("MinMemoryNode", mib),
         MemoryRequest::PerCpu(mib) => ("MinMemoryCPU", mib),
-        MemoryRequest::PerGpu(mib) => ("MinMemoryGPU", mib),
+        MemoryRequest::PerGpu(mib) => ("MinMemoryTRES", mib),
     }
 }
 
@@ -176,8 +180,33 @@ pub fn gpus_wanted(job: &JobView) -> u64 {
     let count = |gpus: &Option<GpuCount>| gpus.as_ref().map(|gpus| u64::from(gpus.count));
     count(&spec.gpus_total)
         .or_else(|| count(&spec.gpus_per_node).map(|n| n * node_count(job)))
+        .or_else(|| {
+            let sockets = node_count(job) * u64::from(spec.sockets_per_node.max(1));
+            count(&spec.gpus_per_socket).map(|n| n * sockets)
+        })
         .or_else(|| count(&spec.gpus_per_task).map(|n| n * task_count(job)))
         .unwrap_or(0)
+}
+
+/// `4`, or what stands for "not given".
+pub fn given(count: u32, otherwise: &str) -> String {
+    match count {
+        0 => otherwise.to_owned(),
+        count => count.to_string(),
+    }
+}
+
+/// `gres/gpu:4`: so much for each GPU, as TRES columns write it; nothing if it was not given.
+pub fn per_gpu(count: u64) -> Option<String> {
+    (count > 0).then(|| format!("gres/gpu:{count}"))
+}
+
+/// MiB for each GPU; 0 if memory was not asked for like that.
+pub fn memory_per_gpu(job: &JobView) -> u64 {
+    match job.spec.memory {
+        MemoryRequest::PerGpu(mib) => mib,
+        MemoryRequest::Default | MemoryRequest::PerNode(_) | MemoryRequest::PerCpu(_) => 0,
+    }
 }
 
 /// `gres/gpu:4`, as TRES columns write a request; `N/A` for none.

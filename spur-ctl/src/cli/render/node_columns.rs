@@ -2,7 +2,8 @@
 
 use super::format::{Column, Key};
 use super::node_groups::{Group, cpu_counts, node_counts};
-use super::node_text::{comment, load, rank, reason_by, topology};
+use super::node_text::{comment, features, load, rank, reason_by, topology};
+use super::show_partition::limited;
 use super::{View, or_null};
 use spur_core::api::NodeView;
 use spur_core::id::NodeName;
@@ -245,7 +246,7 @@ fn when(view: &View, node: &NodeView) -> String {
 }
 
 fn gpus(_: &View, group: &Group) -> String {
-    first(group, |node| gres::inventory(&node.node.inventory.gpus))
+    first(group, |node| gres::of_node(&node.node.inventory))
 }
 
 fn gpus_used(_: &View, group: &Group) -> String {
@@ -266,18 +267,39 @@ fn fixed(text: &'static str) -> String {
     text.to_owned()
 }
 
+/// Nodes of a job: `1-infinite`, `2-4`, `2`.
+fn job_size(partition: &Partition) -> String {
+    match (partition.min_nodes.max(1), partition.max_nodes) {
+        (least, 0) => format!("{least}-infinite"),
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{least}-{most}"),
+    }
+}
+
+/// The least weight, with `+` if some node has more.
+fn weight(_: &View, group: &Group) -> String {
+    let weights = || group.nodes.iter().map(|node| node.weight.max(1));
+    match (weights().min(), weights().max()) {
+        (Some(min), Some(max)) if min < max => format!("{min}+"),
+        (Some(min), _) => min.to_string(),
+        (None, _) => "0".to_owned(),
+    }
+}
+
 /// Every column.
 pub static COLUMNS: &[Column<Group>] = &[
     column('a', &["Available"], "AVAIL", availability),
-    column('b', &["features_act"], "ACTIVE_FEATURES", |_, _| {
-        fixed("(null)")
+    column('b', &["features_act"], "ACTIVE_FEATURES", |_, g| {
+        first(g, features)
     }),
     column('c', &["CPUs"], "CPUS", |_, g| {
         least(g, |inventory| inventory.cpus.into())
     }),
     column('d', &["Disk"], "TMP_DISK", |_, _| fixed("0")),
     column('e', &["FreeMem"], "FREE_MEM", free_memory),
-    column('f', &["Features"], "AVAIL_FEATURES", |_, _| fixed("(null)")),
+    column('f', &["Features"], "AVAIL_FEATURES", |_, g| {
+        first(g, features)
+    }),
     column('g', &["Groups"], "GROUPS", |_, _| fixed("all")),
     column('h', &["OverSubscribe"], "OVERSUBSCRIBE", |_, _| fixed("NO")),
     column('i', &["Reservation"], "RESERVATION", |_, _| String::new()),
@@ -297,7 +319,7 @@ pub static COLUMNS: &[Column<Group>] = &[
         partition(g).priority_tier.to_string()
     }),
     column('r', &["Root"], "ROOT", |_, _| fixed("no")),
-    column('s', &["Size"], "JOB_SIZE", |_, _| fixed("1-infinite")),
+    column('s', &["Size"], "JOB_SIZE", |_, g| job_size(partition(g))),
     sorted(
         't',
         &["StateCompact"],
@@ -311,13 +333,13 @@ pub static COLUMNS: &[Column<Group>] = &[
     column('v', &["Version"], "VERSION", |_, g| {
         first(g, |n| n.node.version.clone())
     }),
-    column('w', &["Weight"], "WEIGHT", |_, _| fixed("1")),
+    column('w', &["Weight"], "WEIGHT", weight),
     column('z', &["SocketCoreThread"], "S:C:T", |_, g| {
         first(g, |n| topology(&n.node.inventory))
     }),
     column('A', &["NodeAI"], "NODES(A/I)", busy_and_free),
-    column('B', &["MaxCPUsPerNode"], "MAX_CPUS_PER_NODE", |_, _| {
-        fixed("UNLIMITED")
+    column('B', &["MaxCPUsPerNode"], "MAX_CPUS_PER_NODE", |_, g| {
+        limited(partition(g).max_cpus_per_node)
     }),
     column('C', &["CPUsState"], "CPUS(A/I/O/T)", cpus),
     sorted(

@@ -42,6 +42,11 @@ pub fn topology(inventory: &Inventory) -> String {
     format!("{sockets}:{cores_per_socket}:{threads_per_core}")
 }
 
+/// `a100,ib`; `(null)` if there are none.
+pub fn features(node: &NodeView) -> String {
+    super::or_null(&node.features.join(",")).to_owned()
+}
+
 /// What is said of a node whose inventory was declared.
 pub fn comment(view: &NodeView) -> Option<&'static str> {
     view.node.inventory.simulated.then_some("simulated")

@@ -27,7 +27,7 @@ pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_lin
     place(&mut record, job);
     resources(&mut record, view, job, details.is_some());
     files(&mut record, job);
-    requests(&mut record, spec);
+    requests(&mut record, job);
     if let Some(details) = details {
         refusals(&mut record, view, job, details);
     }
@@ -128,8 +128,10 @@ fn resources(record: &mut Record, view: &View, job: &JobView, details: bool) {
     let held = (!job.nodes.is_empty()).then(|| text::job_tres(view, job));
     record.line(format!("AllocTRES={}", held.as_deref().unwrap_or("(null)")));
     record.line(format!(
-        "Socks/Node=* NtasksPerN:B:S:C={}:0:*:* CoreSpec=*",
-        spec.tasks_per_node
+        "Socks/Node={} NtasksPerN:B:S:C={}:0:{}:* CoreSpec=*",
+        text::given(spec.sockets_per_node, "*"),
+        spec.tasks_per_node,
+        text::given(spec.tasks_per_socket, "*")
     ));
     if details && !job.nodes.is_empty() {
         shares(record, job);
@@ -144,9 +146,11 @@ fn resources(record: &mut Record, view: &View, job: &JobView, details: bool) {
         "Features={} DelayBoot=00:00:00",
         or_null(&spec.constraint)
     ));
+    record.maybe((!spec.prefer.is_empty()).then(|| format!("Prefer={}", spec.prefer)));
     let sharing = if spec.exclusive { "NO" } else { "OK" };
     record.line(format!(
-        "OverSubscribe={sharing} Contiguous=0 Licenses=(null) Network=(null)"
+        "OverSubscribe={sharing} Contiguous={} Licenses=(null) Network=(null)",
+        u8::from(spec.contiguous)
     ));
 }
 
@@ -217,11 +221,21 @@ fn files(record: &mut Record, job: &JobView) {
     }
 }
 
-fn requests(record: &mut Record, spec: &JobSpec) {
+fn requests(record: &mut Record, job: &JobView) {
+    let spec = &job.spec;
+    record.maybe(spec.switches.map(|switches| {
+        let wait = timespec::elapsed_long(switches.max_wait_secs.unwrap_or(0));
+        format!("Switches={}@{wait}", switches.count)
+    }));
+    record.maybe(binding(spec));
+    let per_gpu = |key: &str, count| text::per_gpu(count).map(|text| format!("{key}={text}"));
+    record.maybe(per_gpu("CpusPerTres", spec.cpus_per_gpu.into()));
+    record.maybe(per_gpu("MemPerTres", text::memory_per_gpu(job)));
     let some = |gpus: &Option<GpuCount>| gpus.as_ref().filter(|gpus| gpus.count > 0).cloned();
     let per = |key: &str, gpus| some(gpus).map(|g| format!("{key}=gres/{}", gres::display(&g)));
     record.maybe(per("TresPerJob", &spec.gpus_total));
     record.maybe(per("TresPerNode", &spec.gpus_per_node));
+    record.maybe(per("TresPerSocket", &spec.gpus_per_socket));
     let mut task: Vec<String> = Vec::new();
     if spec.cpus_per_task_set {
         task.push(format!("cpu={}", spec.cpus_per_task));
@@ -233,6 +247,28 @@ fn requests(record: &mut Record, spec: &JobSpec) {
         }),
     );
     record.maybe((!task.is_empty()).then(|| format!("TresPerTask={}", task.join(","))));
+    let per_tres =
+        (spec.tasks_per_gpu > 0).then(|| format!("NtasksPerTRES={}", spec.tasks_per_gpu));
+    record.maybe(per_tres);
+    record.maybe((spec.segment > 0).then(|| format!("SegmentSize={}", spec.segment)));
+}
+
+/// `--gres-flags`, in Slurm's words.
+fn binding(spec: &JobSpec) -> Option<String> {
+    let flags = spec.gres_flags;
+    let words = [
+        (flags.allow_task_sharing, "GresAllowTaskSharing=Yes"),
+        (flags.disable_binding, "GresEnforceBind=No"),
+        (flags.enforce_binding, "GresEnforceBind=Yes"),
+        (flags.multiple_tasks_per_sharing, "GresOneTaskPerSharing=No"),
+        (flags.one_task_per_sharing, "GresOneTaskPerSharing=Yes"),
+    ];
+    let set: Vec<&str> = words
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, w)| *w)
+        .collect();
+    (!set.is_empty()).then(|| set.join(","))
 }
 
 /// What the fence refused the job, and what else there is to say of it: lines of our own, after Slurm's.

@@ -1,7 +1,7 @@
 //! `scontrol show node`.
 
 use super::View;
-use super::node_text::{comment, load, reason_by};
+use super::node_text::{comment, features, load, reason_by};
 use super::record::Record;
 use spur_core::api::NodeView;
 use spur_core::node::Node;
@@ -25,8 +25,9 @@ pub fn record(view: &View, shown: &NodeView, details: bool, one_line: bool) -> S
         node.cpus_used.len(),
         load(node.load_x100)
     ));
-    record.line("AvailableFeatures=(null)");
-    record.line("ActiveFeatures=(null)");
+    let features = features(shown);
+    record.line(format!("AvailableFeatures={features}"));
+    record.line(format!("ActiveFeatures={features}"));
     gpus(&mut record, node, details);
     let host = &node.hostname;
     let version = &node.version;
@@ -39,9 +40,10 @@ pub fn record(view: &View, shown: &NodeView, details: bool, one_line: bool) -> S
         inventory.memory_mib, node.memory_used, node.free_mib, inventory.sockets
     ));
     record.line(format!(
-        "State={} ThreadsPerCore={} TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A",
+        "State={} ThreadsPerCore={} TmpDisk=0 Weight={} Owner=N/A MCS_label=N/A",
         node_state::with_flags(shown),
-        inventory.threads_per_core
+        inventory.threads_per_core,
+        shown.weight.max(1)
     ));
     record.line(format!("Partitions={} ", shown.partitions.join(",")));
     times(&mut record, view, node);
@@ -54,7 +56,7 @@ pub fn record(view: &View, shown: &NodeView, details: bool, one_line: bool) -> S
 
 fn gpus(record: &mut Record, node: &Node, details: bool) {
     let gpus = &node.inventory.gpus;
-    record.line(format!("Gres={}", gres::inventory(gpus)));
+    record.line(format!("Gres={}", gres::of_node(&node.inventory)));
     if !details {
         return;
     }

@@ -30,8 +30,11 @@ pub fn record(
         "DefaultTime={time} DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO"
     ));
     record.line(format!(
-        "MaxNodes=UNLIMITED MaxTime={} MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=UNLIMITED",
-        timespec::limit_long(partition.max_time)
+        "MaxNodes={} MaxTime={} MinNodes={} LLN=NO MaxCPUsPerNode={} MaxCPUsPerSocket=UNLIMITED",
+        limited(partition.max_nodes),
+        timespec::limit_long(partition.max_time),
+        partition.min_nodes,
+        limited(partition.max_cpus_per_node)
     ));
     let names: Vec<&str> = members.iter().map(|node| node.node.name.as_str()).collect();
     record.line(format!(
@@ -52,10 +55,11 @@ pub fn record(
         state(partition.state),
         members.len()
     ));
-    record.line("JobDefaults=(null)");
+    record.line(format!("JobDefaults={}", job_defaults(partition)));
     record.line(format!(
-        "{} MaxMemPerNode=UNLIMITED",
-        default_memory(partition)
+        "{} {}",
+        default_memory(partition),
+        most_memory(partition)
     ));
     record.line(format!("TRES={}", tres(view, cpus, &members)));
     record.end()
@@ -65,6 +69,31 @@ fn default_memory(partition: &Partition) -> String {
     match partition.default_mem_per_cpu {
         0 => "DefMemPerNode=UNLIMITED".to_owned(),
         mib => format!("DefMemPerCPU={mib}"),
+    }
+}
+
+fn most_memory(partition: &Partition) -> String {
+    match (partition.max_mem_per_cpu, partition.max_mem_per_node) {
+        (0, 0) => "MaxMemPerNode=UNLIMITED".to_owned(),
+        (0, mib) => format!("MaxMemPerNode={mib}"),
+        (mib, _) => format!("MaxMemPerCPU={mib}"),
+    }
+}
+
+/// `DefCpuPerGPU=4,DefMemPerGPU=2000`.
+fn job_defaults(partition: &Partition) -> String {
+    let set = |key: &str, value: u64| (value > 0).then(|| format!("{key}={value}"));
+    let cpus = set("DefCpuPerGPU", partition.def_cpu_per_gpu.into());
+    let memory = set("DefMemPerGPU", partition.def_mem_per_gpu);
+    let set: Vec<String> = cpus.into_iter().chain(memory).collect();
+    super::or_null(&set.join(",")).to_owned()
+}
+
+/// A limit of which 0 is none.
+pub fn limited(limit: u32) -> String {
+    match limit {
+        0 => "UNLIMITED".to_owned(),
+        limit => limit.to_string(),
     }
 }
 

@@ -4,9 +4,10 @@ use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::input::{LIMITS, Surroundings};
-use super::{hosts, invalid, numbers};
+use super::placement::Placement;
+use super::{combined, hosts, invalid, numbers};
 use spur_core::id::{Gid, Uid};
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
+use spur_core::job::spec::{JobKind, JobSpec, Owner};
 use spur_core::slurm::timespec::{self, begin};
 
 /// What `--nice` means without a number.
@@ -33,7 +34,9 @@ pub fn spec(
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;
     let text = |long| options.value(long).unwrap_or_default().to_owned();
-    let cpus = numbers::number(options, "cpus-per-task", 1)?;
+    let placement = Placement::of(options, here)?;
+    combined::check(options)?;
+    let cpus = combined::cpus_per_task(options)?;
     let files = kind != JobKind::Alloc;
     let file = |long| if files { text(long) } else { String::new() };
     let spec = JobSpec {
@@ -79,19 +82,19 @@ pub fn spec(
         command: command.to_owned(),
         submit_host: here.host.clone(),
         submit_sid: here.session,
-        gpus_per_socket: None,
-        tasks_per_gpu: 0,
-        cpus_per_gpu: 0,
-        gres_flags: GresFlags::default(),
-        switches: None,
-        prefer: String::new(),
-        tasks_per_socket: 0,
-        sockets_per_node: 0,
-        mincpus: 0,
-        segment: 0,
-        contiguous: false,
+        gpus_per_socket: placement.gpus_per_socket,
+        tasks_per_gpu: placement.tasks_per_gpu,
+        cpus_per_gpu: placement.cpus_per_gpu,
+        gres_flags: placement.gres_flags,
+        switches: placement.switches,
+        prefer: text("prefer"),
+        tasks_per_socket: placement.tasks_per_socket,
+        sockets_per_node: placement.sockets_per_node,
+        mincpus: placement.mincpus,
+        segment: placement.segment,
+        contiguous: options.on("contiguous"),
     };
-    Ok((tidied(spec), warning))
+    Ok((combined::settled(options, tidied(spec))?, warning))
 }
 
 /// `-D .` and the default are the working directory itself.

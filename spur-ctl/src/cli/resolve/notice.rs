@@ -41,7 +41,7 @@ pub fn review(options: &Options) -> Result<Vec<String>, Failure> {
 fn harmless(given: &Given) -> bool {
     let value = given.value.as_deref().unwrap_or("?");
     match given.flag.long {
-        "tmp" | "core-spec" | "thread-spec" | "mincpus" => value == "0",
+        "tmp" | "core-spec" | "thread-spec" => value == "0",
         "licenses" | "dependency" | "reservation" => value.is_empty(),
         _ => false,
     }

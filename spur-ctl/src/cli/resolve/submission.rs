@@ -67,10 +67,18 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
     for (long, name) in [
         ("gpus", "SLURM_GPUS"),
         ("gpus-per-node", "SLURM_GPUS_PER_NODE"),
+        ("gpus-per-socket", "SLURM_GPUS_PER_SOCKET"),
+        ("cpus-per-gpu", "SLURM_CPUS_PER_GPU"),
+        ("ntasks-per-gpu", "SLURM_NTASKS_PER_GPU"),
+        ("ntasks-per-socket", "SLURM_NTASKS_PER_SOCKET"),
     ] {
         if let Some(text) = options.value(long) {
             set(env, &format!("{name}={text}"));
         }
+    }
+    let mib = options.value("mem-per-gpu");
+    if let Some(mib) = mib.and_then(|text| spur_core::slurm::size::parse_mib(text).ok()) {
+        set(env, &format!("SLURM_MEM_PER_GPU={mib}"));
     }
     per_task(env, options);
 }

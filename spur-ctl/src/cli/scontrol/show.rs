@@ -5,7 +5,7 @@ use super::super::flags::getopt::Options;
 use super::super::link;
 use super::super::render::node_columns::by_node;
 use super::super::render::show_job::{self, Details};
-use super::super::render::{View, show_node, show_partition};
+use super::super::render::{View, show_node, show_partition, show_topology};
 use super::super::{output, process, users};
 use super::{abbreviates, ask, invalid, later, worded};
 use spur_core::api::{JobFilter, JobView, NodeView, RefusalKind, Reply, Request};
@@ -48,6 +48,9 @@ pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failur
     if is("partitions", 1) {
         return partitions(options, which.as_deref());
     }
+    if is("topology", 1) {
+        return topology(which.as_deref());
+    }
     if is("hostnames", 5) {
         return hostnames(which);
     }
@@ -60,7 +63,6 @@ pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failur
     let text = match () {
         () if is("licenses", 2) => "No licenses configured in Slurm.\n",
         () if is("reservations", 1) => "No reservations in the system\n",
-        () if is("topology", 1) => "",
         () => {
             let nobodys = || Failure::plain(format!("invalid entity:{word} for keyword:show"), 1);
             return Err(later(&LATER, word).unwrap_or_else(nobodys));
@@ -200,6 +202,19 @@ fn partitions(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let one_line = options.on("oneliner");
     let record = |partition| show_partition::record(&view, partition, &nodes, one_line);
     output::print(&partitions.iter().map(record).collect::<String>());
+    Ok(0)
+}
+
+/// `scontrol show topology [NAME]`: nothing at all where none is configured, as Slurm.
+fn topology(which: Option<&str>) -> Result<u8, Failure> {
+    let prefix = "slurm_load_topo error";
+    let Reply::Topology(topology) = ask(&Request::Topology, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    match show_topology::records(&topology, which) {
+        Ok(text) => output::print(&text),
+        Err(why) => output::complain(&[format!("scontrol: error: {why}")]),
+    }
     Ok(0)
 }
 
