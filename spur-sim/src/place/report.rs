@@ -126,7 +126,8 @@ impl Report {
             _ = write!(text, ",{percent}");
         }
         text.push('\n');
-        let curves: [(&str, fn(&Point) -> u64); 2] = [
+        type Value = fn(&Point) -> u64;
+        let curves: [(&str, Value); 2] = [
             ("allocated", |point| point.allocated),
             ("fragmented", |point| point.fragmented),
         ];

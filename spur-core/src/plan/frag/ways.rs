@@ -36,8 +36,9 @@ fn several(serving: &[Devices], gpus: u32, one_socket: bool) -> Vec<Vec<Devices>
     }
     if one_socket {
         // Models may differ, sockets must not.
-        for socket in sockets(serving).into_iter().filter(|_| ways.is_empty()) {
-            return take(&socket, gpus).into_iter().collect();
+        if ways.is_empty() {
+            let nearby = sockets(serving).into_iter();
+            ways.extend(nearby.filter_map(|socket| take(&socket, gpus)));
         }
         return ways;
     }
