@@ -13,6 +13,7 @@ use super::kernel::{Counts, GpuWork, Kernel};
 use super::latest::Latest;
 use super::outlet::Outlet;
 use super::read::group::Files;
+use super::read::rss::Processes;
 use super::read::standin::StandIn;
 use super::ring::Ring;
 use super::state::Saved;
@@ -74,6 +75,7 @@ struct OpenGroup {
     path: PathBuf,
     cgroup: u64,
     files: Files,
+    processes: Processes,
     /// When its processes' memory is added up next, where no file tells it, ms since boot.
     resident_at: u64,
     /// `memory.stat` was read once.
@@ -148,6 +150,8 @@ struct Own {
     memory: u64,
     overruns: u64,
     lost: u64,
+    /// Values of the last reading.
+    told: usize,
     /// Ticks of the last ten seconds, newest last.
     rates: VecDeque<u64>,
     ticks: u64,

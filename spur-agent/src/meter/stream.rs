@@ -42,6 +42,12 @@ const OUT_MAX: usize = 512;
 /// Pause between two late batches.
 const LATE_PAUSE: Duration = Duration::from_millis(50);
 
+/// Readings that come faster than [`FAST`] go out together once in so long: each time the thread wakes costs as much as a reading.
+const TOGETHER: Duration = Duration::from_millis(200);
+
+/// See [`TOGETHER`].
+const FAST: Duration = Duration::from_millis(500);
+
 /// How often the disk is tried again that took nothing.
 const DISK_RETRY: Duration = Duration::from_secs(5);
 
@@ -152,6 +158,19 @@ struct Link {
     /// The controller takes something now.
     credit: bool,
     late_at: Instant,
+    /// Until when the queue is left alone; see [`TOGETHER`].
+    hold: Instant,
+    /// When the queue was emptied last.
+    emptied: Instant,
+}
+
+impl Link {
+    /// The queue was emptied; if it is filled fast, it is left alone for a while.
+    fn emptied(&mut self, now: Instant) {
+        let fast = now.duration_since(self.emptied) < FAST;
+        self.hold = if fast { now + TOGETHER } else { now };
+        self.emptied = now;
+    }
 }
 
 type Dialling = Pin<Box<dyn Future<Output = Result<Link, String>> + Send>>;
@@ -236,6 +255,8 @@ impl Courier {
                 record_sent: 0,
                 credit: true,
                 late_at: Instant::now(),
+                hold: Instant::now(),
+                emptied: Instant::now(),
             })
         })
     }
@@ -247,6 +268,7 @@ impl Courier {
             }
             self.account();
             let retry = self.records.is_behind();
+            let held = Instant::now() < link.hold;
             let replay = link.credit && !(self.segments.is_empty() && late.is_idle());
             tokio::select! {
                 message = link.incoming.message() => match message {
@@ -257,8 +279,9 @@ impl Courier {
                     Ok(None) => return Ended::Link("it closed the stream".into()),
                     Err(status) => return Ended::Link(status.message().to_owned()),
                 },
-                item = self.queue.recv() => match self.take(item, sequence, Some(&link.out)) {
-                    Ok(true) => {}
+                () = sleep_until(link.hold), if held => {}
+                item = self.queue.recv(), if !held => match self.take(item, sequence, Some(&link.out)) {
+                    Ok(true) => link.emptied(Instant::now()),
                     Ok(false) => return Ended::Link("it does not read".into()),
                     Err(()) => return Ended::Stop,
                 },

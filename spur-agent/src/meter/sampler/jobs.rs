@@ -7,6 +7,7 @@ use crate::meter::account::step::Step;
 use crate::meter::input::{JobBegins, StepBegins};
 use crate::meter::kernel::GpuWork;
 use crate::meter::read::group::{Depth, Files};
+use crate::meter::read::rss::Processes;
 use crate::meter::state::DONE_MAX;
 use crate::node::now as wall;
 use spur_core::id::{JobId, StepKind};
@@ -122,6 +123,7 @@ impl Sampler {
             path: path.to_owned(),
             cgroup,
             files: Files::open(path),
+            processes: Processes::of(path),
             resident_at: 0,
             seen: false,
         })
@@ -143,6 +145,7 @@ impl Sampler {
             path: begins.group.clone(),
             cgroup: begins.cgroup,
             files: Files::open(&begins.group),
+            processes: Processes::of(&begins.group),
             resident_at: 0,
             seen: false,
         };

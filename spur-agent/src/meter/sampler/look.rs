@@ -5,7 +5,6 @@ use crate::meter::account::gpu::MemoryTold;
 use crate::meter::account::step::Step;
 use crate::meter::governor::Part;
 use crate::meter::read::group::Depth;
-use crate::meter::read::rss;
 use spur_core::id::{JobId, StepKind};
 use spur_core::usage::metric::{Quality, Source};
 use spur_core::usage::words::UsageEventKind;
@@ -83,7 +82,7 @@ impl Sampler {
                 }
                 step.take_group(group.files.read(depth, &mut self.buffer));
                 if !group.files.has_memory() && now >= group.resident_at {
-                    estimate(step, group, &self.setup.proc, now);
+                    estimate(step, group, (&self.setup.proc, &mut self.buffer), now);
                 }
                 for (region, bytes) in group.files.device_memory(&mut self.buffer) {
                     let device = region.split('/').nth(1);
@@ -121,17 +120,15 @@ impl Sampler {
 }
 
 /// A step's memory where no file tells it; the more processes there are, the less often they are asked.
-fn estimate(step: &mut Step, group: &mut OpenGroup, proc: &Path, now: u64) {
-    let told = resident(proc, &group.path);
+fn estimate(
+    step: &mut Step,
+    group: &mut OpenGroup,
+    (proc, buffer): (&Path, &mut Vec<u8>),
+    now: u64,
+) {
+    let told = group.processes.read(proc, buffer);
     let processes = told.map_or(0, |told| told.processes as u64);
     let pause = processes.saturating_mul(1000) / RESIDENT_A_SECOND;
     group.resident_at = now + pause.clamp(RESIDENT_MIN, RESIDENT_MAX);
     step.memory = told.map(|told| (told.bytes, true));
-}
-
-/// The memory of a group's processes; a step's group has no groups below it that we made.
-fn resident(proc: &Path, group: &Path) -> Option<rss::Resident> {
-    let text = std::fs::read_to_string(group.join("cgroup.procs")).ok()?;
-    let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    rss::read(proc, &pids)
 }

@@ -20,6 +20,7 @@ impl Sampler {
             uptime: now,
         };
         let values = self.values(now);
+        self.own.told = values.len();
         // What goes out is kept as it is; only when that does not follow on what is kept is it encoded once more.
         let mut ring = self
             .ends
@@ -50,7 +51,7 @@ impl Sampler {
 
     /// All values, in the order of their keys.
     fn values(&self, now: u64) -> Vec<(SeriesKey, Value)> {
-        let mut all = Vec::new();
+        let mut all = Vec::with_capacity(self.own.told + self.own.told / 8);
         self.own_values(&mut all);
         for (gpu, device) in self
             .devices

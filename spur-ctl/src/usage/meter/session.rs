@@ -18,7 +18,7 @@ use tonic::{Status, Streaming};
 /// Most batches that may be on their way at once.
 const CREDIT_MAX: usize = 64;
 /// Shortest time between two acknowledgements.
-const ACK_PAUSE: Duration = Duration::from_millis(200);
+const ACK_PAUSE: Duration = Duration::from_millis(500);
 /// A meter that says nothing for this long is taken for gone.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long an answer may take to be read.
