@@ -109,11 +109,10 @@ impl Mix {
         let ask = Ask::of(spec);
         let nodes = ask.nodes_min.max(1);
         let need = ask.even_part(nodes);
-        let cpus = u64::from(need.tasks).saturating_mul(u64::from(ask.cpus_per_task));
         let class = Class {
             gpus: need.gpus,
             milli: super::frag::WHOLE,
-            cpu_milli: cpus.saturating_mul(1_000),
+            cpu_milli: u64::from(ask.cpus_for(need)).saturating_mul(1_000),
             memory_mib: ask.memory_for(need),
             models: ask.model.to_owned(),
         };

@@ -1,4 +1,5 @@
 mod choose;
 mod devices;
+mod learned;
 mod queue;
 mod random;
