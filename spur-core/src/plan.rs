@@ -1,6 +1,7 @@
 //! The planner: proposes placements, changes nothing. Its answer is logged before it counts.
 
 pub(crate) mod ask;
+mod bars;
 mod bits;
 pub(crate) mod class;
 mod devices;

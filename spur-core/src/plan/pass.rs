@@ -1,6 +1,7 @@
 //! One pass: every job that is worth a look, in order; what starts, what devices are kept for, and why the others wait.
 
 use super::ask::{Ask, GpuAsk};
+use super::bars;
 use super::bits::Bits;
 use super::class::{Class, ClassId};
 use super::fit;
@@ -338,6 +339,10 @@ impl<'a> Pass<'a> {
             });
         };
         let required = self.required(class)?;
+        if let Some((reason, text)) = bars::of_class(cluster, partition, class) {
+            let text = text.into();
+            return Err(Wait { reason, text });
+        }
         let rooms = &self.rooms;
         let members = self.partitions.get_mut(at).map(|queueing| {
             let fresh = || Rc::new(rooms.of_partition(cluster, partition));

@@ -475,3 +475,77 @@ fn running_jobs_have_nothing_to_explain() {
     };
     assert_eq!(explain(&row, &known), None);
 }
+
+#[test]
+fn features_that_no_node_has_and_nodes_that_are_not_there_are_named() {
+    let mut world = World::new(3, 8);
+    let config = |names: &[&str]| -> BTreeMap<NodeName, crate::node::NodeConfig> {
+        let node = |name: &&str| {
+            let features = vec!["a100".to_owned()];
+            let config = crate::node::NodeConfig {
+                features,
+                weight: 1,
+            };
+            (NodeName::new(*name).unwrap(), config)
+        };
+        names.iter().map(node).collect()
+    };
+    world.cluster.node_config = config(&["n1", "n2"]);
+    let job = world.submit(JobSpec {
+        constraint: "a100".to_owned(),
+        ..gang(2, 8)
+    });
+    world.cluster.node_config = config(&["n2"]);
+    world.plan();
+    let why = ask(&world, job, None);
+    assert_eq!(why.reason, Reason::BadConstraints);
+    assert_eq!(
+        said(&why),
+        "1 of 3 nodes of partition gpu have the features a100, and it asks for 2"
+    );
+    assert!(
+        why.stopped
+            .iter()
+            .any(|group| group.by == Stop::Feature && group.nodes == 2),
+        "{:?}",
+        why.stopped
+    );
+
+    let mut world = World::new(3, 8);
+    let job = world.submit(gang(3, 8));
+    let only = vec![NodeName::new("n1").unwrap(), NodeName::new("n2").unwrap()];
+    world.does(Event::Configured {
+        cluster: "test".to_owned(),
+        partitions: vec![Partition {
+            nodes: Some(only),
+            ..crate::fixture::partition("gpu")
+        }],
+        min_job_age: 300,
+        node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
+    });
+    world.plan();
+    let why = ask(&world, job, None);
+    assert_eq!(why.reason, Reason::PartitionNodeLimit);
+    assert_eq!(said(&why), "it asks for 3 nodes, and partition gpu has 2");
+}
+
+#[test]
+fn a_requeued_job_waits_for_the_node_that_it_names_to_be_clean() {
+    let mut world = World::new(2, 8);
+    let job = world.start(JobSpec {
+        nodelist: vec!["n1".to_owned()],
+        ..batch()
+    });
+    world.does(Event::Requeued { job });
+    world.plan();
+    let why = ask(&world, job, None);
+    assert_eq!(why.reason, Reason::Cleaning);
+    assert_eq!(
+        said(&why),
+        "its last run is not cleaned up on n1, which it names"
+    );
+    world.clean_all(job);
+    assert_eq!(world.plan().placements.len(), 1);
+}

@@ -1,0 +1,54 @@
+//! What keeps all jobs of a class waiting however much is free: seen once for each class and pass.
+
+use super::class::Class;
+use crate::cluster::Cluster;
+use crate::id::NodeId;
+use crate::job::state::Reason;
+use crate::node::Node;
+use crate::partition::Partition;
+use crate::slurm::constraint;
+
+/// The reason, and a sentence; `None` where room decides.
+pub(super) fn of_class(
+    cluster: &Cluster,
+    partition: &Partition,
+    class: &Class,
+) -> Option<(Reason, String)> {
+    let nodes = partition.nodes.as_ref();
+    let member = |node: &&Node| nodes.is_none_or(|nodes| nodes.contains(&node.name));
+    let members = || cluster.nodes.values().filter(member);
+    let name = &partition.name;
+    let (wanted, there) = (class.ask().nodes_min as usize, members().count());
+    if wanted > there {
+        let text = format!("it asks for {wanted} nodes, and partition {name} has {there}");
+        return Some((Reason::PartitionNodeLimit, text));
+    }
+    if !class.constraint.is_empty() {
+        let parsed = constraint::parse(&class.constraint).unwrap_or_default();
+        let fits = |node: &&Node| {
+            let features: Vec<&str> = cluster.features(node).collect();
+            parsed.matches(&features)
+        };
+        let fitting = members().filter(fits).count();
+        if fitting < wanted {
+            let text = format!(
+                "{fitting} of {there} nodes of partition {name} have the features {}, and it asks for {wanted}",
+                class.constraint
+            );
+            return Some((Reason::BadConstraints, text));
+        }
+    }
+    let named = class.nodelist.iter();
+    let mut named = named.filter_map(|name| node(cluster, name));
+    let unclean = named.find(|id| class.shunned.contains(id))?;
+    let name = &cluster.nodes.get(&unclean)?.name;
+    Some((
+        Reason::Cleaning,
+        format!("its last run is not cleaned up on {name}, which it names"),
+    ))
+}
+
+fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
+    let name = crate::id::NodeName::new(name).ok()?;
+    cluster.node_ids.get(&name).copied()
+}
