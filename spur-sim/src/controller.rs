@@ -6,6 +6,7 @@ mod sending;
 
 use crate::machine::{Around, name};
 use crate::queue::{At, Happening, Stream, Word};
+use crate::workload::open_partition;
 use spur_core::cluster::Cluster;
 use spur_core::effect::Effect;
 use spur_core::event::Event;
@@ -14,7 +15,6 @@ use spur_core::job::admit::admit;
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::{StepSpec, grant};
-use spur_core::partition::{Partition, PartitionState};
 use spur_core::plan::{Budget, plan};
 use spur_core::resources::NodeShare;
 use spur_core::time::{Millis, TimeLimit};
@@ -372,23 +372,7 @@ impl Controller {
 fn configuration() -> Event {
     Event::Configured {
         cluster: "sim".to_owned(),
-        partitions: vec![Partition {
-            name: "sim".to_owned(),
-            default: true,
-            nodes: None,
-            max_time: TimeLimit::Unlimited,
-            default_time: None,
-            default_mem_per_cpu: 512,
-            state: PartitionState::Up,
-            priority_tier: 1,
-            min_nodes: 0,
-            max_nodes: 0,
-            max_cpus_per_node: 0,
-            max_mem_per_node: 0,
-            max_mem_per_cpu: 0,
-            def_mem_per_gpu: 0,
-            def_cpu_per_gpu: 0,
-        }],
+        partitions: vec![open_partition("sim", 512)],
         min_job_age: 600,
         node_timeout: 60,
         node_config: Default::default(),

@@ -22,6 +22,7 @@ mod outcome;
 mod params;
 pub mod place;
 mod queue;
+pub mod replay;
 mod rng;
 mod workload;
 mod world;

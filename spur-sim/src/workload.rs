@@ -4,6 +4,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use spur_core::id::{Gid, Uid};
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
+use spur_core::partition::{Partition, PartitionState};
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::time::TimeLimit;
 
@@ -47,7 +48,29 @@ pub(crate) fn any_spec(rng: &mut Rng, params: &Params) -> JobSpec {
     }
 }
 
-fn plain(kind: JobKind) -> JobSpec {
+/// A partition of all nodes without limits.
+pub(crate) fn open_partition(name: &str, default_mem_per_cpu: u64) -> Partition {
+    Partition {
+        name: name.to_owned(),
+        default: true,
+        nodes: None,
+        max_time: TimeLimit::Unlimited,
+        default_time: None,
+        default_mem_per_cpu,
+        state: PartitionState::Up,
+        priority_tier: 1,
+        min_nodes: 0,
+        max_nodes: 0,
+        max_cpus_per_node: 0,
+        max_mem_per_node: 0,
+        max_mem_per_cpu: 0,
+        def_mem_per_gpu: 0,
+        def_cpu_per_gpu: 0,
+    }
+}
+
+/// A request that leaves everything open.
+pub(crate) fn plain(kind: JobKind) -> JobSpec {
     JobSpec {
         kind,
         owner: Owner {

@@ -126,7 +126,7 @@ impl History {
 
 /// How long the job runs in all, as far as can be told: by prediction, and once it has outlived that, twice as long as it ran
 /// so far; never beyond its limit. `None` if it has neither prediction nor limit.
-pub(crate) fn run_secs(job: &Job, at: Millis) -> Option<u64> {
+pub fn run_secs(job: &Job, at: Millis) -> Option<u64> {
     let limit = limit_secs(&job.spec);
     let elapsed = job.started.map_or(0, |started| at.secs_since(started));
     let guess = match job.expected {
@@ -138,7 +138,7 @@ pub(crate) fn run_secs(job: &Job, at: Millis) -> Option<u64> {
 }
 
 /// A request's limit in seconds, if it has one.
-pub(crate) fn limit_secs(spec: &JobSpec) -> Option<u64> {
+pub fn limit_secs(spec: &JobSpec) -> Option<u64> {
     match spec.time_limit {
         Some(TimeLimit::Secs(secs)) => Some(secs),
         Some(TimeLimit::Unlimited) | None => None,
@@ -161,7 +161,7 @@ fn kinds_of(spec: &JobSpec) -> [Kind; 3] {
 }
 
 /// GPUs in all that a request asks for.
-pub(crate) fn gpus_of(spec: &JobSpec) -> u64 {
+pub fn gpus_of(spec: &JobSpec) -> u64 {
     let count = |gpus: &Option<crate::resources::GpuCount>| {
         gpus.as_ref().map_or(0, |gpus| u64::from(gpus.count))
     };
