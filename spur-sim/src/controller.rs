@@ -17,7 +17,7 @@ use spur_core::job::state::ExitStatus;
 use spur_core::job::step::{StepSpec, grant};
 use spur_core::plan::{Budget, plan};
 use spur_core::resources::NodeShare;
-use spur_core::time::{Millis, TimeLimit};
+use spur_core::time::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

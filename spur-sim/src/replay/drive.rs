@@ -172,7 +172,8 @@ impl<'w> Drive<'w> {
             let Some(at) = [due, coming, arriving].into_iter().flatten().min() else {
                 return;
             };
-            let before = std::mem::replace(&mut self.now, at.max(self.now));
+            let before = self.now;
+            self.now = at.max(before);
             self.measure.moves_to(self.now);
             self.replan |= self.cluster.begins_within(before, self.now);
             self.settle();

@@ -6,6 +6,7 @@
 use super::drive::Drive;
 use super::log::Log;
 use super::setup::hello;
+use spur_core::api::Refusal;
 use spur_core::cluster::Cluster;
 use spur_core::event::{Event, NodeHello};
 use spur_core::id::{JobId, NodeId};
@@ -76,8 +77,11 @@ pub enum NoAnswer {
     #[error("job {0} does not wait: it is {1}")]
     NotWaiting(JobId, JobState),
     /// Such a request would be refused.
-    #[error("such a job would be refused: {0}")]
-    Refused(String),
+    #[error("such a job would be refused ({:?}) {}", .0.kind, .0.text)]
+    Refused(Refusal),
+    /// No number is left for it.
+    #[error("no job number is left")]
+    NoNumber,
     /// Too many nodes.
     #[error("{0} nodes are too many to add: {MOST_ADDED} are the most")]
     TooMany(u32),
@@ -269,15 +273,9 @@ fn wanted(drive: &mut Drive<'_>, question: &Question, run: Run) -> Result<Vec<Jo
         }
         Wanted::Request(spec) => {
             let mut spec = (**spec).clone();
-            let refused = |what: &str| NoAnswer::Refused(what.to_owned());
-            let admitted = admit(&drive.cluster, &mut spec, drive.now);
-            let priority = admitted
-                .map_err(|refusal| refused(&refusal.to_string()))?
-                .priority;
-            let job = drive
-                .cluster
-                .next_job_id()
-                .ok_or_else(|| refused("no number is left"))?;
+            let admitted = admit(&drive.cluster, &mut spec, drive.now).map_err(NoAnswer::Refused)?;
+            let priority = admitted.priority;
+            let job = drive.cluster.next_job_id().ok_or(NoAnswer::NoNumber)?;
             drive.decide(Event::Submitted {
                 job,
                 spec: Arc::new(spec),
