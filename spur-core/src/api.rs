@@ -201,6 +201,8 @@ pub enum Request {
     },
     /// Which nodes are near one another.
     Topology,
+    /// The whole state as it was last durable (operators), for questions about the future.
+    State,
 }
 
 /// Which jobs.
@@ -284,6 +286,9 @@ pub enum Reply {
     Explanation(Box<Explanation>),
     /// Which nodes are near one another, as configured.
     Topology(Topology),
+    /// Time of the last durable event and the cluster after it, a pair in the encoding of the
+    /// controller's store (`MessagePack`, with names of fields).
+    State(Vec<u8>),
 }
 
 /// What `srun` needs to reach the agents of its step.

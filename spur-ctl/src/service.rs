@@ -4,6 +4,7 @@
 mod bounds;
 mod denials;
 mod queries;
+pub mod state;
 mod usage;
 mod why;
 
@@ -35,6 +36,7 @@ pub struct Service {
     denials: Arc<Denials>,
     usage: Arc<Usage>,
     followers: denials::Followers,
+    state: state::State,
     users: Users,
     calls: AtomicU64,
     host: String,
@@ -65,6 +67,7 @@ impl Service {
         denials: Arc<Denials>,
         usage: Arc<Usage>,
         users: Users,
+        state: state::State,
         shutdown: Arc<Notify>,
     ) -> Self {
         let host = rustix::system::uname()
@@ -78,6 +81,7 @@ impl Service {
             denials,
             usage,
             followers: denials::Followers::default(),
+            state,
             users,
             calls,
             host,
@@ -212,6 +216,10 @@ impl Service {
                 why::explain(&view, caller, job, crate::driver::now())?.into()
             }
             Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
+            Request::State => {
+                operators_only(caller)?;
+                self.state.read().await?.into()
+            }
             Request::Shutdown => {
                 operators_only(caller)?;
                 tracing::info!(uid = %caller.uid, "told to stop");

@@ -225,6 +225,7 @@ variants!(Request = CallRequest in call_request {
     unit Shutdown;
     unit IdleGpus;
     unit Topology;
+    unit State;
     rec Submit { req spec, opt payload };
     rec Run { req spec, req step, opt immediate };
     rec AwaitAllocation { req job };
@@ -254,6 +255,7 @@ variants!(Reply = CallAnswer in call_answer {
     rec Ended { req job };
     one Granted;
     one Script;
+    one State;
     one Stats;
     one Usage;
     one Explanation;

@@ -3,7 +3,10 @@
 //! Partition tier, priority and niceness come first, as the operator and the users set them. Among jobs that these leave equal,
 //! each has a *due time*: when it came, plus patience in proportion to how long it is expected to run, up to [`LONGEST`]. The
 //! earliest due time comes first. So short jobs pass long ones, but only those that came not much later: nobody is passed for
-//! ever, and the first in order holds a reservation. A due time never changes while a job waits, so the queue stays sorted.
+//! longer than [`PATIENCE`] times [`LONGEST`] (two weeks), and the first in order holds a reservation. A due time never changes
+//! while a job waits, so the queue stays sorted.
+//!
+//! Why these numbers, and what else was tried: `docs/decisions/queue-policy.md`.
 
 use super::predict::{limit_secs, run_secs};
 use crate::id::JobId;
@@ -12,9 +15,15 @@ use crate::time::Millis;
 use std::cmp::Reverse;
 
 /// A job expected to run an hour is due this many hours after it came.
-const PATIENCE: u64 = 1;
+const PATIENCE: u64 = 2;
+/// The same for a job of several nodes: room for it is rare, and must not be left to those that fit anywhere.
+const PATIENCE_WIDE: u64 = 1;
 /// Seconds beyond which an expected run time earns no more patience: bounds how long a job can be passed.
 const LONGEST: u64 = 7 * 86_400;
+
+/// Users who need a quarter of what they ask for, or more, are taken at their word: their limits tell jobs apart better than the
+/// past does.
+const AT_THEIR_WORD: u64 = 4;
 
 /// Order of waiting jobs: the least comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +46,15 @@ pub(crate) fn due(job: &Job) -> Millis {
         .spec
         .begin
         .map_or(job.submitted, |begin| begin.max(job.submitted));
-    let expected = match job.expected {
-        Some(secs) => secs.min(limit_secs(&job.spec).unwrap_or(u64::MAX)),
-        None => limit_secs(&job.spec).unwrap_or(LONGEST),
+    let limit = limit_secs(&job.spec).unwrap_or(u64::MAX);
+    let far_less = |secs: &u64| secs.saturating_mul(AT_THEIR_WORD) < limit;
+    let secs = job.expected.filter(far_less).unwrap_or(limit);
+    let patience = if job.spec.nodes_min > 1 {
+        PATIENCE_WIDE
+    } else {
+        PATIENCE
     };
-    came.plus_secs(expected.min(LONGEST).saturating_mul(PATIENCE))
+    came.plus_secs(secs.min(LONGEST).saturating_mul(patience))
 }
 
 /// Reservations given in one pass within one partition.

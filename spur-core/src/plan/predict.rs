@@ -101,7 +101,7 @@ impl History {
         }
     }
 
-    /// How many seconds such a job is expected to run: three of four of its kind ended within that. Never more than its limit;
+    /// How many seconds such a job is expected to run: nine of ten of its kind ended within that. Never more than its limit;
     /// `None` where nothing like it was seen.
     pub fn expected(&self, spec: &JobSpec) -> Option<u64> {
         let runs = kinds_of(spec)
@@ -110,8 +110,8 @@ impl History {
             .find(|runs| runs.secs.len() >= LEAST)?;
         let mut secs = runs.secs.clone();
         secs.sort_unstable();
-        let third_quartile = *secs.get(secs.len() * 3 / 4)?;
-        let secs = u64::from(third_quartile).max(1);
+        let ninth_of_ten = *secs.get(secs.len() * 9 / 10)?;
+        let secs = u64::from(ninth_of_ten).max(1);
         Some(secs.min(limit_secs(spec).unwrap_or(u64::MAX)))
     }
 

@@ -1,6 +1,8 @@
 //! `spur sim`: what the planner would do, without a cluster.
 
 mod place;
+mod queue;
+mod whatif;
 
 use super::failure::Failure;
 use super::output;
@@ -14,6 +16,10 @@ use std::path::Path;
 enum Args {
     /// Fill a cluster with tasks that never leave (the protocol of FGD), and see how much of its GPUs can be given away.
     Place(place::Args),
+    /// Replay recorded jobs on a cluster of equal nodes, and see how long they wait.
+    Queue(queue::Args),
+    /// Ask the cluster as it stands when a job would start, and when with more nodes.
+    Whatif(whatif::Words),
 }
 
 /// Runs `spur sim` with the arguments that follow.
@@ -21,18 +27,23 @@ pub fn main(args: &[OsString]) -> Result<u8, Failure> {
     let words = std::iter::once(OsString::from("spur sim")).chain(args.iter().cloned());
     let args = match Args::try_parse_from(words) {
         Ok(args) => args,
-        Err(why) => {
-            let code = u8::try_from(why.exit_code()).unwrap_or(2);
-            if code == 0 {
-                output::print(&why.to_string());
-                return Ok(0);
-            }
-            return Err(Failure::plain(why.to_string().trim_end(), code));
-        }
+        Err(why) => return wrong(&why),
     };
     match args {
         Args::Place(args) => place::main(&args),
+        Args::Queue(args) => queue::main(&args),
+        Args::Whatif(words) => whatif::main(&words),
     }
+}
+
+/// What the parser says: help is no failure and goes to standard output.
+fn wrong(why: &clap::Error) -> Result<u8, Failure> {
+    let code = u8::try_from(why.exit_code()).unwrap_or(2);
+    if code == 0 {
+        output::print(&why.to_string());
+        return Ok(0);
+    }
+    Err(Failure::plain(why.to_string().trim_end(), code))
 }
 
 /// `spur sim: error: WHY`.

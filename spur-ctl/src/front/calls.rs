@@ -144,6 +144,7 @@ fn is_list(request: &api::Request) -> bool {
             | api::Request::Accounting { .. }
             | api::Request::Usage { .. }
             | api::Request::IdleGpus
+            | api::Request::State
     )
 }
 

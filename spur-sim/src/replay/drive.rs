@@ -15,7 +15,7 @@ use spur_core::node::{AdminState, FenceState};
 use spur_core::plan::{Budget, plan};
 use spur_core::resources::IdSet;
 use spur_core::time::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Seconds after which somebody releases a job that was held because it could not be started.
@@ -65,6 +65,8 @@ pub(super) struct Drive<'w> {
     names: BTreeMap<NodeId, String>,
     /// How long jobs run, in seconds; a job that is not here never ends by itself.
     run_secs: BTreeMap<JobId, u64>,
+    /// Jobs that will be released.
+    releases: BTreeSet<JobId>,
     replan: bool,
     /// Placements made, and planning passes.
     pub(super) placed: u64,
@@ -86,6 +88,7 @@ impl<'w> Drive<'w> {
             machines: BTreeMap::new(),
             names: BTreeMap::new(),
             run_secs: BTreeMap::new(),
+            releases: BTreeSet::new(),
             replan: true,
             placed: 0,
             passes: 0,
@@ -279,7 +282,7 @@ impl<'w> Drive<'w> {
         let held = self.cluster.jobs.get(&id).is_some_and(|job| {
             job.state == JobState::Pending && job.reason == Reason::LaunchFailedHeld
         });
-        if held {
+        if held && self.releases.insert(id) {
             let at = self.now.plus_secs(RELEASED_AFTER);
             self.at(at, Happening::Release(id));
         }
@@ -333,8 +336,12 @@ impl<'w> Drive<'w> {
                 generation,
                 why: "the fault script says so".to_owned(),
                 node_fault: true,
+                rests: true,
             }),
-            Happening::Release(job) => self.decide(Event::Released { job }),
+            Happening::Release(job) => {
+                self.releases.remove(&job);
+                self.decide(Event::Released { job });
+            }
             Happening::Fault(fault) => self.strikes(&fault),
         }
     }
@@ -405,9 +412,10 @@ impl<'w> Drive<'w> {
                 machine.launch_fails = true;
                 return;
             }
+            // Whoever repairs a node puts it back into service.
             What::LaunchWorks => {
                 machine.launch_fails = false;
-                return;
+                updated(AdminState::Up, "")
             }
             What::KillTakes(secs) => {
                 machine.kill_secs = secs;
@@ -431,5 +439,7 @@ fn sickness(node: NodeId, sick: &IdSet) -> Event {
         note: String::new(),
         suffices: None,
         gpus_sick: Some(sick.clone()),
+        gpu_notes: Vec::new(),
+        stuck: Vec::new(),
     }
 }

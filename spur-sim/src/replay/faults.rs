@@ -9,7 +9,7 @@
 //! 0:30        gpu n5:2 sick           # the GPU with index 2
 //! 2:00:00     gpu n5:2 well
 //! 3:00:00     launch n6 fails         # every job that is sent there
-//! 4:00:00     launch n6 works
+//! 4:00:00     launch n6 works         # somebody repaired it and resumed it
 //! 0:00        kill n7 takes 10:00     # jobs of that node need so long to die
 //! ```
 //!

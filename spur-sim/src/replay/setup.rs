@@ -255,6 +255,9 @@ pub(super) fn hello(name: &str, inventory: &Inventory, boot: u32) -> Option<Node
         jobs: Vec::new(),
         fence_suffices: None,
         gpus_sick: None,
+        gpu_notes: Vec::new(),
+        keeps_gpus: Some(true),
+        stuck: Vec::new(),
     })
 }
 

@@ -273,7 +273,8 @@ fn wanted(drive: &mut Drive<'_>, question: &Question, run: Run) -> Result<Vec<Jo
         }
         Wanted::Request(spec) => {
             let mut spec = (**spec).clone();
-            let admitted = admit(&drive.cluster, &mut spec, drive.now).map_err(NoAnswer::Refused)?;
+            let admitted =
+                admit(&drive.cluster, &mut spec, drive.now).map_err(NoAnswer::Refused)?;
             let priority = admitted.priority;
             let job = drive.cluster.next_job_id().ok_or(NoAnswer::NoNumber)?;
             drive.decide(Event::Submitted {

@@ -62,7 +62,7 @@ fn a_prediction_is_within_the_limit_and_forgets_what_is_old() {
     for secs in 0..REMEMBERED as u64 {
         history.record(&long, secs);
     }
-    assert_eq!(history.expected(&long), Some(12));
+    assert_eq!(history.expected(&long), Some(14));
 }
 
 #[test]
