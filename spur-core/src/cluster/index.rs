@@ -16,6 +16,7 @@ use crate::job::Job;
 use crate::job::state::JobState;
 use crate::node::Node;
 use crate::partition::Partition;
+use crate::plan::class::switch_wait;
 use crate::plan::shape::Shape;
 use crate::plan::topology::Fabric;
 use crate::time::{Millis, TimeLimit};
@@ -49,6 +50,8 @@ pub(super) struct Index {
     pub(super) due: BTreeSet<(Millis, Due)>,
     pub(super) begins: BTreeSet<(Millis, JobId)>,
     jobs: BTreeMap<JobId, (Millis, Due)>,
+    /// When waiting jobs that want few switches take any number: worth a planning pass, and among `begins`.
+    patient: BTreeMap<JobId, Millis>,
     nodes: BTreeMap<NodeId, Vec<(Millis, Due)>>,
 }
 
@@ -62,11 +65,21 @@ impl Index {
             self.due.remove(&entry);
             self.begins.remove(&(entry.0, id));
         }
+        if let Some(at) = self.patient.remove(&id) {
+            self.begins.remove(&(at, id));
+        }
     }
 
     fn set_job(&mut self, job: &Job, min_job_age: u64, partitions: &[Partition]) {
         match job.state {
-            JobState::Pending => self.queue.enter(job, partitions, &mut self.flows),
+            JobState::Pending => {
+                self.queue.enter(job, partitions, &mut self.flows);
+                if let Some(switches) = &job.spec.switches {
+                    let at = job.eligible.plus_secs(switch_wait(switches));
+                    self.patient.insert(job.id, at);
+                    self.begins.insert((at, job.id));
+                }
+            }
             JobState::Running => {
                 let load = flow::load(job, None, partitions);
                 load.iter().for_each(|load| self.flows.add(load));

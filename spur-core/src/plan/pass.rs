@@ -4,13 +4,15 @@ use super::ask::{Ask, GpuAsk};
 use super::bars;
 use super::bits::Bits;
 use super::class::{Class, ClassId};
+use super::filter::{self, Features};
 use super::fit;
+use super::kind::Kind;
 use super::order::{Line, Lines};
 use super::outlook::{Amount, Outlook, Pool, Reserved};
 use super::policy::{self, Claim, Key};
 use super::reserve::{Reserving, Wanted};
 use super::rooms::Rooms;
-use super::search::{self, Choice, Holes, Judge, Known, Sought};
+use super::search::{self, Choice, Holes, Judge, Sought};
 use super::timeline::NEVER;
 use super::wait::Wait;
 use super::{Budget, Placement, Plan};
@@ -24,23 +26,6 @@ use crate::time::{Millis, TimeLimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// What is known of a class in this pass.
-struct Kind<'a> {
-    class: &'a Class,
-    /// Position of its partition.
-    partition: usize,
-    /// Nodes that it may use.
-    allowed: Rc<Bits>,
-    /// Whether those are all.
-    all: bool,
-    /// Positions of the nodes of `-w`.
-    required: Vec<usize>,
-    known: Known,
-    /// The least limit with which it found no room. What is free only shrinks during a pass, so one failure is enough for all jobs
-    /// of the class with that limit or a greater one.
-    failed: Option<TimeLimit>,
-}
 
 /// What is known of a partition in this pass.
 #[derive(Default)]
@@ -72,8 +57,9 @@ pub(super) struct Pass<'a> {
     kinds: Vec<Option<Result<Kind<'a>, Wait>>>,
     /// By position.
     partitions: Vec<Queueing>,
-    /// By line.
-    holes: Vec<Holes>,
+    /// By line, then by set of nodes.
+    holes: Vec<Vec<Holes>>,
+    features: Option<Features<'a>>,
     reserved: BTreeMap<JobId, Reserved>,
     plan: Plan,
 }
@@ -105,6 +91,7 @@ impl<'a> Pass<'a> {
                 .map(|_| Queueing::default())
                 .collect(),
             holes: Vec::new(),
+            features: None,
             reserved: BTreeMap::new(),
             plan: Plan::default(),
         }
@@ -114,7 +101,7 @@ impl<'a> Pass<'a> {
     pub(super) fn run(mut self) -> Plan {
         let mut lines = Lines::of(self.cluster, self.at);
         let mut spoken = vec![Spoken::default(); lines.all().len()];
-        self.holes = std::iter::repeat_with(Holes::default)
+        self.holes = std::iter::repeat_with(Vec::new)
             .take(spoken.len())
             .collect();
         let mut looked_at = 0;
@@ -227,17 +214,18 @@ impl<'a> Pass<'a> {
         if let Err(wait) = barred(limit, kind.class.size, partition) {
             return Verdict::Barred(wait);
         }
-        if kind.failed.is_none_or(|failed| limit < failed) {
-            if let Some(shares) = self.place(number, kind, limit) {
+        let mut ask = kind.class.ask();
+        let failed = kind.failed_for(&mut ask, (key.job, self.at), cluster);
+        if failed.is_none_or(|failed| limit < failed) {
+            if let Some(shares) = self.place(number, kind, (&ask, limit)) {
                 return Verdict::Starts(shares);
             }
-            kind.failed = Some(limit);
+            kind.fails(&ask, limit);
         }
         let Some(queueing) = self.partitions.get_mut(kind.partition) else {
             return Verdict::Barred(Wait::bare(Reason::None));
         };
         let first = !std::mem::replace(&mut queueing.headed, true);
-        let ask = kind.class.ask();
         let own = first.then(|| {
             let ready = queueing.members.as_ref().map_or(0, |members| members.len());
             Wait {
@@ -245,8 +233,8 @@ impl<'a> Pass<'a> {
                 text: describe(&ask, ready).into(),
             }
         });
-        let room = self.reserved.len() < self.budget.reservations as usize
-            && kind.required.iter().all(|at| kind.allowed.contains(*at));
+        let place = kind.place_for_later(&self.rooms, &ask);
+        let room = self.reserved.len() < self.budget.reservations as usize && place.is_some();
         let claim = Claim {
             nodes: ask.nodes_min,
             due: key.due,
@@ -256,12 +244,12 @@ impl<'a> Pass<'a> {
                 Some(depth) => self.reserved.len() < depth as usize,
                 None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
             };
-        if granted {
+        if let (true, Some((allowed, required))) = (granted, &place) {
             let wanted = Wanted {
                 class: position,
                 ask,
-                allowed: &kind.allowed,
-                required: &kind.required,
+                allowed,
+                required,
                 limit,
             };
             if let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) {
@@ -272,52 +260,53 @@ impl<'a> Pass<'a> {
         Verdict::Waits(own, false)
     }
 
-    /// A job's shares, taken out of what is free.
+    /// A job's shares, taken out of what is free, from the first set of nodes that holds it.
     fn place(
         &mut self,
         number: usize,
         kind: &mut Kind<'a>,
-        limit: TimeLimit,
+        (ask, limit): (&Ask<'_>, TimeLimit),
     ) -> Option<Vec<NodeShare>> {
         let until = match limit {
             TimeLimit::Secs(secs) => self.at.plus_secs(secs),
             TimeLimit::Unlimited => NEVER,
         };
-        let ask = kind.class.ask();
-        let nodes = ask.nodes_min.max(u32::try_from(kind.required.len()).ok()?);
-        let sought = Sought {
-            ask: &ask,
-            need: ask.even_part(nodes),
-            allowed: &kind.allowed,
-            all: kind.all,
-            partition: if kind.partition < MOST_PARTITIONS {
-                1 << kind.partition
-            } else {
-                u128::MAX
-            },
-            until,
-        };
-        let memory = (&mut kind.known, self.holes.get_mut(number)?);
-        let (rooms, judge) = (&self.rooms, &self.judge);
-        let one = nodes == 1 && kind.required.is_empty() && !ask.widen;
-        let simple = if one {
-            let found = search::best(rooms, judge, (memory.0, memory.1), sought);
-            found.map(|slot| {
-                let need = sought.need;
-                vec![fit::Part { slot, need }]
-            })
+        let holes = self.holes.get_mut(number)?;
+        holes.resize_with(kind.sets.len(), Holes::default);
+        let partition = if kind.partition < MOST_PARTITIONS {
+            1 << kind.partition
         } else {
-            None
+            u128::MAX
         };
-        let parts = match simple {
-            Some(parts) => parts,
-            None if one && ask.nodes_max == 1 => return None,
-            None => {
-                let choice = Choice::new(rooms, judge, memory, (sought, &kind.required));
-                fit::pick(&choice, &ask)?
+        let (rooms, judge) = (&self.rooms, &self.judge);
+        let mut sets = kind.sets.iter_mut().zip(holes);
+        let parts = sets.find_map(|(set, holes)| {
+            let required = set.required(rooms, (&kind.required, &kind.counts), ask)?;
+            let nodes = ask.nodes_min.max(u32::try_from(required.len()).ok()?);
+            let sought = Sought {
+                ask,
+                need: ask.even_part(nodes),
+                allowed: &set.allowed,
+                all: set.all,
+                partition,
+                until,
+            };
+            let one = nodes == 1 && required.is_empty() && !ask.widen;
+            if one {
+                let need = sought.need;
+                let found = search::best(rooms, judge, (&mut set.known, holes), sought);
+                if let Some(slot) = found {
+                    return Some(vec![fit::Part { slot, need }]);
+                }
+                if ask.nodes_max == 1 {
+                    return None;
+                }
             }
-        };
-        let shares = self.rooms.shares(&parts, &ask, until);
+            let memory = (&mut set.known, holes);
+            let choice = Choice::new(rooms, judge, memory, (sought, &required));
+            fit::pick(&choice, ask)
+        })?;
+        let shares = self.rooms.shares(&parts, ask, until);
         for share in &shares {
             self.rooms.take(share, until);
         }
@@ -349,17 +338,23 @@ impl<'a> Pass<'a> {
             Rc::clone(queueing.members.get_or_insert_with(fresh))
         });
         let members = members.ok_or_else(|| Wait::bare(Reason::None))?;
-        let allowed = allowed(cluster, rooms, &members, class);
-        let impossible = !required.iter().all(|at| allowed.contains(*at));
-        Ok(Kind {
-            class,
-            partition: at,
-            all: allowed.len() == rooms.len(),
-            allowed,
-            required,
-            known: Known::default(),
-            failed: impossible.then_some(TimeLimit::Secs(0)),
-        })
+        let allowed = filter::allowed(cluster, &members, class, |id| rooms.position(id));
+        let wishes = (class.constraint.as_str(), class.prefer.as_str());
+        let mut kind = Kind::of(class, at, required);
+        if wishes == ("", "") {
+            kind.add_set(allowed, rooms.len());
+            return Ok(kind);
+        }
+        let features = self
+            .features
+            .get_or_insert_with(|| Features::of(cluster, rooms.nodes()));
+        let (sets, preferred) = filter::choices(features, allowed, wishes);
+        sets.into_iter()
+            .for_each(|set| kind.add_set(set, rooms.len()));
+        kind.preferred = preferred;
+        let wanted = features.read(wishes.0);
+        kind.counts = features.counts(&wanted);
+        Ok(kind)
     }
 
     /// Positions of the nodes of `-w`.
@@ -428,18 +423,6 @@ impl<'a> Pass<'a> {
         self.plan.reasons.push((job, wait.reason, text));
         true
     }
-}
-
-/// The partition's slots without those that the job does not want or must not get.
-fn allowed(cluster: &Cluster, rooms: &Rooms<'_>, members: &Rc<Bits>, class: &Class) -> Rc<Bits> {
-    let mut allowed = Rc::clone(members);
-    let named = class.exclude.iter().filter_map(|name| node(cluster, name));
-    for id in named.chain(class.shunned.iter().copied()) {
-        if let Some(at) = rooms.position(id) {
-            Rc::make_mut(&mut allowed).clear(at);
-        }
-    }
-    allowed
 }
 
 fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {

@@ -10,6 +10,7 @@ use super::timeline::{Booked, Held, Taken};
 use super::topology::Fabric;
 use crate::cluster::{Cluster, MOST_PARTITIONS, Row};
 use crate::id::NodeId;
+use crate::node::Node;
 use crate::partition::Partition;
 use crate::resources::{IdSet, NodeShare};
 use crate::time::Millis;
@@ -92,6 +93,17 @@ impl<'a> Rooms<'a> {
     /// The node at a position.
     pub(crate) fn id(&self, position: usize) -> Option<NodeId> {
         self.ids.get(position).copied()
+    }
+
+    /// Nodes by position.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &'a Node> + Clone + '_ {
+        let cluster = self.cluster;
+        self.ids.iter().filter_map(|id| cluster.nodes.get(id))
+    }
+
+    /// A node as if nothing were held or sick.
+    pub(super) fn empty(&self, position: usize) -> Option<Slot<'a>> {
+        self.slots.get(position).map(|slot| Slot::empty(slot.shape))
     }
 
     /// The position of a node that takes jobs.

@@ -117,6 +117,12 @@ impl Fleet {
         self.row(node).map(|row| self.shapes.get(row.shape))
     }
 
+    /// The place of every node in that order.
+    pub(crate) fn ranks(&self) -> BTreeMap<NodeId, usize> {
+        let ids = self.order.iter().map(|(_, id)| *id);
+        ids.zip(0..).collect()
+    }
+
     /// All nodes, in order of their names as people count.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Row, &Shape)> {
         self.order.iter().filter_map(|(_, id)| {

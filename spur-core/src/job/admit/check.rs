@@ -11,6 +11,7 @@ use crate::partition::Partition;
 use crate::plan::ask::{Ask, Need};
 use crate::plan::fit::{Source, pick};
 use crate::plan::slot::Slot;
+use crate::plan::topology::Fabric;
 use crate::slurm::constraint;
 use std::collections::BTreeSet;
 
@@ -72,7 +73,11 @@ pub(super) fn satisfiable(
     partition: &Partition,
     spec: &JobSpec,
 ) -> Result<(), Refusal> {
-    let ask = Ask::of(spec);
+    // A job that waits in vain for few switches takes any number.
+    let ask = Ask {
+        switches: 0,
+        ..Ask::of(spec)
+    };
     let never = |text: String| Err(refuse(RefusalKind::NodeConfigUnavailable, text));
     let (cpus, most) = (cpus_on_a_node(spec), partition.max_cpus_per_node);
     if most > 0 && cpus > most {
@@ -139,19 +144,36 @@ fn members<'a>(cluster: &'a Cluster, partition: &Partition) -> Option<Vec<&'a No
 struct Empty<'a> {
     slots: Vec<Slot<'a>>,
     required: Vec<usize>,
+    fabric: &'a Fabric,
+    leaves: Vec<Option<usize>>,
+    ranks: Vec<usize>,
 }
 
 impl<'a> Empty<'a> {
     fn new(cluster: &'a Cluster, nodes: impl Iterator<Item = &'a Node>, spec: &JobSpec) -> Self {
         let wanted: BTreeSet<&str> = spec.nodelist.iter().map(String::as_str).collect();
-        let (mut slots, mut required) = (Vec::new(), Vec::new());
+        let fabric = cluster.fabric();
+        let ranks = spec.contiguous.then(|| cluster.fleet().ranks());
+        let mut empty = Self {
+            slots: Vec::new(),
+            required: Vec::new(),
+            fabric,
+            leaves: Vec::new(),
+            ranks: Vec::new(),
+        };
         for node in nodes {
+            let Some(shape) = cluster.shape(node.id) else {
+                continue;
+            };
             if wanted.contains(node.name.as_str()) {
-                required.push(slots.len());
+                empty.required.push(empty.slots.len());
             }
-            slots.extend(cluster.shape(node.id).map(Slot::empty));
+            empty.slots.push(Slot::empty(shape));
+            empty.leaves.push(fabric.leaf(node.id));
+            let rank = ranks.as_ref().and_then(|ranks| ranks.get(&node.id));
+            empty.ranks.extend(rank);
         }
-        Self { slots, required }
+        empty
     }
 }
 
@@ -166,5 +188,17 @@ impl<'a> Source<'a> for Empty<'a> {
 
     fn required(&self) -> &[usize] {
         &self.required
+    }
+
+    fn fabric(&self) -> Option<&Fabric> {
+        self.fabric.matters().then_some(self.fabric)
+    }
+
+    fn leaf(&self, position: usize) -> Option<usize> {
+        self.leaves.get(position).copied().flatten()
+    }
+
+    fn rank(&self, position: usize) -> usize {
+        self.ranks.get(position).copied().unwrap_or(position)
     }
 }

@@ -58,6 +58,7 @@ fn configure(world: &mut World, topology: Topology, weights: &[(&str, u32)]) {
     });
 }
 
+/// Where it starts; a job that does not is cancelled, so that nothing is kept for it.
 fn names(world: &mut World, spec: JobSpec) -> String {
     let job = world.submit(spec);
     world.plan();
@@ -158,6 +159,61 @@ fn at_most_so_many_switches() {
     assert_eq!(names(&mut world, switches(4, 1)), "");
     assert_eq!(names(&mut world, switches(3, 1)), "n6 n7 n8");
     assert_eq!(names(&mut world, switches(4, 2)), "n1 n2 n3 n4");
+}
+
+#[test]
+fn whoever_waited_long_enough_takes_any_number_of_switches() {
+    let mut world = World::new(4, 8);
+    configure(&mut world, tree(&["s0:1-2", "s1:3-4", "s2:s0,s1"]), &[]);
+    let wants = |max_wait_secs| JobSpec {
+        switches: Some(Switches {
+            count: 1,
+            max_wait_secs,
+        }),
+        ..gang(3, 8)
+    };
+    let (soon, later) = (wants(Some(60)), wants(None));
+    let first = world.submit(later.clone());
+    let job = world.submit(soon);
+    let submitted = world.now;
+    world.plan();
+    assert!(world.job(job).allocation.is_empty());
+    assert_eq!(
+        world.cluster.next_deadline(world.now).unwrap().0,
+        submitted.plus_secs(60)
+    );
+    world.now = submitted.plus_secs(59);
+    world.plan();
+    assert!(world.job(job).allocation.is_empty());
+    assert!(
+        world
+            .cluster
+            .begins_within(submitted.plus_secs(59), submitted.plus_secs(60))
+    );
+    world.now = submitted.plus_secs(60);
+    world.plan();
+    assert_eq!(
+        world.job(job).allocation.len(),
+        3,
+        "rather than wait longer"
+    );
+    assert!(
+        world.job(first).allocation.is_empty(),
+        "its wait is Slurm's longest, 300 s"
+    );
+    world.does(Event::Cancelled { job, by: Uid(0) });
+    world.clean_all(job);
+    world.now = submitted.plus_secs(298);
+    world.plan();
+    assert!(world.job(first).allocation.is_empty());
+    world.now = submitted.plus_secs(299);
+    world.plan();
+    assert_eq!(world.job(first).allocation.len(), 3);
+    assert!(
+        !world
+            .cluster
+            .begins_within(submitted, submitted.plus_secs(1_000))
+    );
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! What is known of a class of jobs in a pass: which nodes they may use, and with which limits they found no room.
+
+use super::ask::Ask;
+use super::bits::Bits;
+use super::class::Class;
+use super::filter;
+use super::rooms::Rooms;
+use super::search::Known;
+use crate::cluster::Cluster;
+use crate::id::JobId;
+use crate::time::{Millis, TimeLimit};
+use std::rc::Rc;
+
+/// Nodes of which all of a job's may be.
+pub(super) struct Set {
+    pub(super) allowed: Rc<Bits>,
+    /// Whether those are all nodes.
+    pub(super) all: bool,
+    pub(super) known: Known,
+}
+
+/// See the module.
+pub(super) struct Kind<'a> {
+    pub(super) class: &'a Class,
+    /// Position of its partition.
+    pub(super) partition: usize,
+    /// Sets of nodes of which one must hold a job, in order of preference.
+    pub(super) sets: Vec<Set>,
+    /// How many of the first sets are only preferred: there is another one for the same nodes and more.
+    pub(super) preferred: usize,
+    /// Of which nodes a job must have how many.
+    pub(super) counts: Vec<(Bits, usize)>,
+    /// Positions of the nodes of `-w`.
+    pub(super) required: Vec<usize>,
+    /// The least limit with which it found no room. What is free only shrinks during a pass, so one failure is enough for all
+    /// jobs of the class with that limit or a greater one.
+    failed: Option<TimeLimit>,
+    /// The same for jobs that waited long enough for few switches.
+    failed_anywhere: Option<TimeLimit>,
+}
+
+impl<'a> Kind<'a> {
+    pub(super) fn of(class: &'a Class, partition: usize, required: Vec<usize>) -> Self {
+        Self {
+            class,
+            partition,
+            sets: Vec::new(),
+            preferred: 0,
+            counts: Vec::new(),
+            required,
+            failed: None,
+            failed_anywhere: None,
+        }
+    }
+
+    /// One more set of nodes, out of so many.
+    pub(super) fn add_set(&mut self, allowed: Rc<Bits>, nodes: usize) {
+        self.sets.push(Set {
+            all: allowed.len() == nodes,
+            allowed,
+            known: Known::default(),
+        });
+    }
+
+    /// The least limit with which such a job found no room. One that has waited long enough for few switches takes any number:
+    /// the ask is changed to that.
+    pub(super) fn failed_for(
+        &self,
+        ask: &mut Ask<'_>,
+        (job, at): (JobId, Millis),
+        cluster: &Cluster,
+    ) -> Option<TimeLimit> {
+        if ask.switches == 0 {
+            return self.failed;
+        }
+        let eligible = cluster.jobs.get(&job).map(|job| job.eligible);
+        if eligible.is_some_and(|eligible| eligible.plus_secs(self.class.switch_wait) <= at) {
+            ask.switches = 0;
+            return self.failed_anywhere;
+        }
+        self.failed
+    }
+
+    /// A job with this ask and limit found no room.
+    pub(super) fn fails(&mut self, ask: &Ask<'_>, limit: TimeLimit) {
+        if ask.switches < self.class.ask().switches {
+            self.failed_anywhere = Some(limit);
+        } else {
+            self.failed = Some(limit);
+        }
+    }
+
+    /// Nodes on which devices may be kept for a job, and those that it must get; `None` if it cannot get those.
+    pub(super) fn place_for_later(
+        &self,
+        rooms: &Rooms<'_>,
+        ask: &Ask<'_>,
+    ) -> Option<(Rc<Bits>, Vec<usize>)> {
+        let sets = self.sets.iter().skip(self.preferred);
+        let set = sets.max_by_key(|set| set.allowed.len())?;
+        let need = ask.even_part(ask.nodes_min);
+        let could = |at: usize| rooms.empty(at).is_some_and(|slot| slot.fits(ask, need));
+        let required = set.with_kinds((&self.required, &self.counts), could)?;
+        Some((Rc::clone(&set.allowed), required))
+    }
+}
+
+impl Set {
+    /// Positions of the nodes that a job must get: those of `-w`, and as many of each kind as its constraint says.
+    pub(super) fn required(
+        &self,
+        rooms: &Rooms<'_>,
+        named_and_counts: (&[usize], &[(Bits, usize)]),
+        ask: &Ask<'_>,
+    ) -> Option<Vec<usize>> {
+        let need = ask.even_part(ask.nodes_min);
+        let fits = |at: usize| rooms.slots.get(at).is_some_and(|slot| slot.fits(ask, need));
+        self.with_kinds(named_and_counts, fits)
+    }
+
+    fn with_kinds(
+        &self,
+        (named, counts): (&[usize], &[(Bits, usize)]),
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
+        if !named.iter().all(|at| self.allowed.contains(*at)) {
+            return None;
+        }
+        if counts.is_empty() {
+            return Some(named.to_vec());
+        }
+        let open = |at: usize| self.allowed.contains(at) && fits(at);
+        let mut required = filter::of_each_kind(counts, open)?;
+        required.extend(named);
+        required.sort_unstable();
+        required.dedup();
+        Some(required)
+    }
+}
