@@ -1,5 +1,8 @@
 //! `spur sim place`.
 
+#[cfg(test)]
+mod tests;
+
 use super::{failed, print_json, read, write};
 use crate::cli::failure::Failure;
 use crate::cli::output;
