@@ -59,17 +59,7 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
     }
     let ask = Ask::of(&job.spec);
     let want = Want::of(&ask);
-    // One that makes no sense was refused at submission.
-    let features = constraint::parse(&job.spec.constraint).unwrap_or_default();
-    let here = |view: &&NodeView| view.partitions.contains(&job.spec.partition);
-    let nodes: Vec<&NodeView> = known.nodes.iter().copied().filter(here).collect();
-    let found: Vec<(&NodeView, Stop, String)> = nodes
-        .iter()
-        .map(|view| {
-            let (stop, detail) = first_stop(job, (&want, &features), view, known);
-            (*view, stop, detail)
-        })
-        .collect();
+    let found = look(job, &want, known);
     let back = holders::returns(&want, &found, known);
     let mut answer = Explanation {
         job: job.id,
@@ -80,7 +70,7 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
         cause: words::cause(job, known),
         eligible: job.eligible,
         ahead: known.ahead,
-        nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+        nodes: u32::try_from(found.len()).unwrap_or(u32::MAX),
         stopped: grouped(&found),
         releases: back.releases,
         by_limits: back.enough,
@@ -89,6 +79,88 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
     };
     answer.advice = advice::of(job, &want, &answer, &found, known);
     Some(answer)
+}
+
+/// When enough will be free for a job, whoever is before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Now, as far as amounts tell.
+    Now,
+    /// When every job that is in the way has used all of its limit.
+    By(Millis),
+    /// No known end makes enough room.
+    Unknown,
+}
+
+/// What jobs that need the same have in common, as a key.
+pub fn needs(job: &JobView) -> String {
+    let spec = &job.spec;
+    let ask = Ask::of(spec);
+    let (named, not) = (&spec.nodelist, &spec.exclude);
+    format!(
+        "{ask:?} {} {named:?} {not:?} {}",
+        spec.partition, spec.constraint
+    )
+}
+
+/// When there is room for a job.
+pub fn room(job: &JobView, known: &Known<'_>) -> Room {
+    let ask = Ask::of(&job.spec);
+    let want = Want::of(&ask);
+    let found = look(job, &want, known);
+    let ready = found
+        .iter()
+        .filter(|(_, stop, _)| matches!(stop, Stop::Nothing | Stop::Shape));
+    if want.spreads || ready.count() >= want.nodes_min as usize {
+        return Room::Now;
+    }
+    let back = holders::returns(&want, &found, known);
+    back.enough.map_or(Room::Unknown, Room::By)
+}
+
+/// Whether a job waits for something other than room, so that no end of another job starts it.
+pub fn is_kept(reason: Reason) -> bool {
+    match reason {
+        Reason::None
+        | Reason::Priority
+        | Reason::Resources
+        | Reason::BeginTime
+        | Reason::Cleaning => false,
+        Reason::JobHeldUser
+        | Reason::JobHeldAdmin
+        | Reason::PartitionDown
+        | Reason::PartitionInactive
+        | Reason::PartitionNodeLimit
+        | Reason::PartitionTimeLimit
+        | Reason::ReqNodeNotAvail
+        | Reason::BadConstraints
+        | Reason::LaunchFailedHeld
+        | Reason::NonZeroExitCode
+        | Reason::TimeLimit
+        | Reason::NodeDown
+        | Reason::RaisedSignal
+        | Reason::OutOfMemory
+        | Reason::JobLaunchFailure
+        | Reason::PartitionConfig
+        | Reason::MaxMemPerLimit => true,
+    }
+}
+
+/// Each node of the job's partition with the first thing that stops the job there.
+fn look<'a>(
+    job: &JobView,
+    want: &Want<'_>,
+    known: &Known<'a>,
+) -> Vec<(&'a NodeView, Stop, String)> {
+    // One that makes no sense was refused at submission.
+    let features = constraint::parse(&job.spec.constraint).unwrap_or_default();
+    let here = |view: &&NodeView| view.partitions.contains(&job.spec.partition);
+    let nodes = known.nodes.iter().copied().filter(here);
+    let told = |view| {
+        let (stop, detail) = first_stop(job, (want, &features), view, known);
+        (view, stop, detail)
+    };
+    nodes.map(told).collect()
 }
 
 /// A job that is held never starts by itself, and one that waits for a time not before it.
@@ -100,7 +172,7 @@ fn expected(job: &JobView, known: &Known<'_>) -> Option<StartEstimate> {
             nodes: Vec::new(),
         })
     };
-    if job.priority == 0 {
+    if job.priority == 0 || is_kept(job.reason) {
         return bare(None, StartBasis::Never);
     }
     if known.expected.is_none() && job.reason == Reason::BeginTime && job.eligible > known.at {

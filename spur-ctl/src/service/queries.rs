@@ -20,10 +20,8 @@ impl Service {
 
 /// One job that does not exist is an error, as in Slurm; of several, those that exist are listed.
 pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<Reply, Refusal> {
-    let shown_to = |row: &Arc<JobView>| {
-        let row = super::why::filled(view, row, filter.estimates);
-        shown_to(caller, &row)
-    };
+    let mut filler = super::why::Filler::new(view, crate::driver::now(), filter.estimates);
+    let shown_to = |row: &Arc<JobView>| shown_to(caller, &filler.fill(row));
     if filter.ids.is_empty() {
         return Ok(Reply::Jobs(
             view.jobs

@@ -9,9 +9,10 @@ use spur_core::api::{
 use spur_core::id::JobId;
 use spur_core::job::state::{JobState, Reason};
 use spur_core::plan::outlook::{Asked, Basis, Expected};
-use spur_core::plan::why::{self, Known};
+use spur_core::plan::why::{self, Known, Room};
 use spur_core::time::Millis;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Explains a job that waits: whole to its owner and to operators, to others as far as `squeue` shows it.
@@ -24,7 +25,7 @@ pub(super) fn explain(
     let row = view
         .job(job)
         .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
-    let row = filled(view, row, true);
+    let row = Filler::new(view, at, true).fill(row);
     let nodes = in_order(view);
     let planned = view.planned(Some(job));
     let known = Known {
@@ -80,51 +81,115 @@ fn ahead(view: &View, job: &JobView, at: Millis) -> u32 {
     u32::try_from(before.count()).unwrap_or(u32::MAX)
 }
 
-/// A row with what only the one who answers can fill in, where there is any.
-pub(super) fn filled(view: &View, row: &Arc<JobView>, estimates: bool) -> Arc<JobView> {
-    if row.state != JobState::Pending {
-        return Arc::clone(row);
-    }
-    let unavailable = match row.reason {
-        Reason::ReqNodeNotAvail => why::unavailable(row, |name| view.node_named(name)),
-        _ => Vec::new(),
-    };
-    let expected = if estimates { expected(view, row) } else { None };
-    if unavailable.is_empty() && expected.is_none() {
-        return Arc::clone(row);
-    }
-    Arc::new(JobView {
-        unavailable,
-        expected,
-        ..JobView::clone(row)
-    })
+/// Most different needs in one answer for which it is worked out when there is room; an estimate for more than these goes by the queue
+/// alone.
+const NEEDS_MAX: usize = 32;
+
+/// Fills in rows what only the one who answers can.
+pub(super) struct Filler<'v> {
+    view: &'v View,
+    at: Millis,
+    estimates: bool,
+    nodes: Vec<&'v NodeView>,
+    rooms: BTreeMap<String, Room>,
 }
 
-/// When the planner expects a job to start; `None` before its first pass, and for a job that is held.
-fn expected(view: &View, row: &JobView) -> Option<StartEstimate> {
-    if row.priority == 0 || view.outlook.at == Millis::default() {
-        return None;
+impl<'v> Filler<'v> {
+    /// With or without expected starts.
+    pub(super) fn new(view: &'v View, at: Millis, estimates: bool) -> Self {
+        Self {
+            view,
+            at,
+            estimates,
+            nodes: if estimates {
+                in_order(view)
+            } else {
+                Vec::new()
+            },
+            rooms: BTreeMap::new(),
+        }
     }
-    let Expected {
-        start,
-        basis,
-        nodes,
-    } = view.outlook.expected(&Asked {
-        job: row.id,
-        spec: &row.spec,
-        priority: row.priority,
-        eligible: row.eligible,
-        due: row.due,
-    });
-    let basis = match basis {
-        Basis::Reserved => StartBasis::Reserved,
-        Basis::Estimated => StartBasis::Estimated,
-        Basis::Never => StartBasis::Never,
-    };
-    let rows = nodes.iter().filter_map(|id| view.node(*id));
-    Some(StartEstimate {
-        start,
-        basis,
-        nodes: rows.map(|row| row.node.name.clone()).collect(),
-    })
+
+    /// The row, or one with more in it.
+    pub(super) fn fill(&mut self, row: &Arc<JobView>) -> Arc<JobView> {
+        if row.state != JobState::Pending {
+            return Arc::clone(row);
+        }
+        let unavailable = match row.reason {
+            Reason::ReqNodeNotAvail => why::unavailable(row, |name| self.view.node_named(name)),
+            _ => Vec::new(),
+        };
+        let expected = if self.estimates {
+            self.expected(row)
+        } else {
+            None
+        };
+        if unavailable.is_empty() && expected.is_none() {
+            return Arc::clone(row);
+        }
+        Arc::new(JobView {
+            unavailable,
+            expected,
+            ..JobView::clone(row)
+        })
+    }
+
+    /// When a job is expected to start; `None` before the first pass, and for a job that waits for something else than room.
+    fn expected(&mut self, row: &JobView) -> Option<StartEstimate> {
+        let view = self.view;
+        if row.priority == 0 || why::is_kept(row.reason) || view.outlook.at == Millis::default() {
+            return None;
+        }
+        let Expected {
+            start,
+            basis,
+            nodes,
+        } = view.outlook.expected(&Asked {
+            job: row.id,
+            spec: &row.spec,
+            priority: row.priority,
+            eligible: row.eligible,
+            due: row.due,
+        });
+        let (start, basis) = match (start, basis) {
+            (Some(start), Basis::Estimated) => match self.room(row) {
+                Room::Now => (Some(start), StartBasis::Estimated),
+                Room::By(at) => (Some(start.max(at)), StartBasis::Estimated),
+                Room::Unknown => (None, StartBasis::Never),
+            },
+            (start, Basis::Estimated) => (start, StartBasis::Estimated),
+            (start, Basis::Reserved) => (start, StartBasis::Reserved),
+            (start, Basis::Never) => (start, StartBasis::Never),
+        };
+        let rows = nodes.iter().filter_map(|id| view.node(*id));
+        Some(StartEstimate {
+            start,
+            basis,
+            nodes: rows.map(|row| row.node.name.clone()).collect(),
+        })
+    }
+
+    /// Sums of what is free over all nodes tell nothing of a job that needs it on one: when that will be.
+    fn room(&mut self, row: &JobView) -> Room {
+        let needs = why::needs(row);
+        if let Some(room) = self.rooms.get(&needs) {
+            return *room;
+        }
+        if self.rooms.len() >= NEEDS_MAX {
+            return Room::Now;
+        }
+        let view = self.view;
+        let known = Known {
+            at: self.at,
+            partition: None,
+            nodes: &self.nodes,
+            job: &|id| view.job(id).map(|row| &**row),
+            ahead: 0,
+            expected: None,
+            held_back: &|_| false,
+        };
+        let room = why::room(row, &known);
+        self.rooms.insert(needs, room);
+        room
+    }
 }
