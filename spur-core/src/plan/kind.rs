@@ -1,6 +1,6 @@
 //! What is known of a class of jobs in a pass: which nodes they may use, and with which limits they found no room.
 
-use super::ask::Ask;
+use super::ask::{Ask, Need};
 use super::bits::Bits;
 use super::class::Class;
 use super::filter;
@@ -98,9 +98,8 @@ impl<'a> Kind<'a> {
     ) -> Option<(Rc<Bits>, Vec<usize>)> {
         let sets = self.sets.iter().skip(self.preferred);
         let set = sets.max_by_key(|set| set.allowed.len())?;
-        let need = ask.even_part(ask.nodes_min);
-        let could = |at: usize| rooms.empty(at).is_some_and(|slot| slot.fits(ask, need));
-        let required = set.with_kinds((&self.required, &self.counts), could)?;
+        let fits = |at: usize, need: Need| rooms.empty(at).is_some_and(|slot| slot.fits(ask, need));
+        let required = set.with_kinds((&self.required, &self.counts), ask, fits)?;
         Some((Rc::clone(&set.allowed), required))
     }
 }
@@ -113,15 +112,19 @@ impl Set {
         named_and_counts: (&[usize], &[(Bits, usize)]),
         ask: &Ask<'_>,
     ) -> Option<Vec<usize>> {
-        let need = ask.even_part(ask.nodes_min);
-        let fits = |at: usize| rooms.slots.get(at).is_some_and(|slot| slot.fits(ask, need));
-        self.with_kinds(named_and_counts, fits)
+        let fits = |at: usize, need: Need| {
+            let slot = rooms.slots.get(at);
+            slot.is_some_and(|slot| slot.fits(ask, need))
+        };
+        self.with_kinds(named_and_counts, ask, fits)
     }
 
+    /// Nodes of each kind that fit an equal part, or else the least part.
     fn with_kinds(
         &self,
         (named, counts): (&[usize], &[(Bits, usize)]),
-        fits: impl Fn(usize) -> bool,
+        ask: &Ask<'_>,
+        fits: impl Fn(usize, Need) -> bool,
     ) -> Option<Vec<usize>> {
         if !named.iter().all(|at| self.allowed.contains(*at)) {
             return None;
@@ -129,8 +132,15 @@ impl Set {
         if counts.is_empty() {
             return Some(named.to_vec());
         }
-        let open = |at: usize| self.allowed.contains(at) && fits(at);
-        let mut required = filter::of_each_kind(counts, open)?;
+        let least = counts.iter().map(|(_, count)| *count).sum::<usize>();
+        let nodes = ask
+            .nodes_min
+            .max(u32::try_from(least.max(named.len())).ok()?);
+        let of = |need: Need| {
+            let open = |at: usize| self.allowed.contains(at) && fits(at, need);
+            filter::of_each_kind(counts, open)
+        };
+        let mut required = of(ask.even_part(nodes)).or_else(|| of(ask.least_part()))?;
         required.extend(named);
         required.sort_unstable();
         required.dedup();

@@ -20,8 +20,9 @@ use std::collections::BinaryHeap;
 /// Groups of equal nodes that are scored for a part, of all that fit.
 const WINDOW: usize = 48;
 
-/// How good a place is; lower is better: the node's weight, how close its GPUs are to one another, what the placement leaves useless.
-pub(super) type Score = (u32, Closeness, i64);
+/// How good a place is; lower is better: the node's weight, how close its GPUs are to one another, what the placement leaves useless,
+/// and what the node's other GPUs lose of their links to one another.
+pub(super) type Score = (u32, Closeness, i64, u64);
 
 /// Scores places in this pass.
 pub(super) struct Judge {
@@ -44,11 +45,11 @@ impl Judge {
         if !slot.fits(ask, need) {
             return None;
         }
-        let closeness = devices::quality(slot, ask, need)?.closeness;
+        let quality = devices::quality(slot, ask, need)?;
         let state = State::of_slot(slot, &self.models);
         let part = frag::Part::of_ask(ask, need, &self.models);
         let score = self.scorer.score(&state, &part).unwrap_or(i64::MAX);
-        Some((weight, closeness, score))
+        Some((weight, quality.closeness, score, quality.loss))
     }
 }
 

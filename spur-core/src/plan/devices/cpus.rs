@@ -28,14 +28,16 @@ pub(super) fn choose(place: &Place<'_>, ask: &Ask<'_>, need: Need, gpus: Mask) -
     } else if gpus == 0 {
         away_from_gpus(&mut pick, slot);
     }
-    let domains = slot.shape.domains().iter().enumerate();
-    for (_, domain) in domains.clone().filter(|(at, _)| is_near(*at)) {
-        pick.take(domain, u32::MAX);
-    }
-    if ask.binding != Binding::Enforce {
-        for (_, domain) in domains {
+    let domains = slot.shape.domains();
+    for (domain, at) in domains.iter().zip(0..) {
+        if is_near(at) {
             pick.take(domain, u32::MAX);
         }
+    }
+    if ask.binding != Binding::Enforce {
+        domains
+            .iter()
+            .for_each(|domain| pick.take(domain, u32::MAX));
     }
     pick.chosen
 }

@@ -46,7 +46,9 @@ pub(crate) fn are_bound(slot: &Slot<'_>, ask: &Ask<'_>, need: Need) -> bool {
 
 /// So many on each of as many sockets as that takes: on each the best, on the sockets where the least stays behind.
 fn by_socket(layout: &Layout, free: Mask, count: u32, each: u32) -> Option<Mask> {
-    let sockets = count.checked_div(each).filter(|_| count % each == 0)?;
+    let sockets = count
+        .checked_div(each)
+        .filter(|_| count.is_multiple_of(each))?;
     let mut chosen: Mask = 0;
     for _ in 0..sockets {
         let open = layout.sockets().iter();

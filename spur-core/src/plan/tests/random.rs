@@ -1,5 +1,7 @@
 //! Random clusters and streams of jobs: what a plan may never do, whatever it meets.
 
+mod wishes;
+
 use crate::check::check;
 use crate::cluster::Cluster;
 use crate::event::Event;

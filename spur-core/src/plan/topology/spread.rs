@@ -30,7 +30,7 @@ pub(crate) fn choose(fabric: &Fabric, candidates: &[Candidate], wish: Wish) -> O
         segment if segment > 1 && fabric.is_block() => segment.min(wish.nodes),
         _ => 1,
     };
-    if wish.nodes % unit != 0 {
+    if !wish.nodes.is_multiple_of(unit) {
         return None;
     }
     let hung = Hung::new(fabric, candidates, unit)?;
