@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 mod bars;
 mod bits;
+mod caps;
 pub(crate) mod class;
 mod devices;
 pub(crate) mod filter;

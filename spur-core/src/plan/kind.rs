@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, Need};
 use super::bits::Bits;
+use super::caps::Cap;
 use super::class::Class;
 use super::filter;
 use super::rooms::Rooms;
@@ -105,6 +106,26 @@ impl<'a> Kind<'a> {
 }
 
 impl Set {
+    /// Leaves out nodes of which the partition's jobs may not have as much as an equal part, or the least part, any more.
+    pub(super) fn keep_to(&mut self, cap: Option<&Cap>, ask: &Ask<'_>) {
+        let Some(cap) = cap else {
+            return;
+        };
+        let least = ask.cpus_for(ask.least_part());
+        let equal = ask.cpus_for(ask.even_part(ask.nodes_min));
+        let cpus = if ask.nodes_max > ask.nodes_min {
+            least
+        } else {
+            equal
+        };
+        let full = self.allowed.iter().filter(|at| !cap.allows(*at, cpus));
+        let full: Vec<usize> = full.collect();
+        for at in full {
+            Rc::make_mut(&mut self.allowed).clear(at);
+            self.all = false;
+        }
+    }
+
     /// Positions of the nodes that a job must get: those of `-w`, and as many of each kind as its constraint says.
     pub(super) fn required(
         &self,

@@ -3,6 +3,7 @@
 use super::ask::{Ask, GpuAsk};
 use super::bars;
 use super::bits::Bits;
+use super::caps::Cap;
 use super::class::{Class, ClassId};
 use super::filter::{self, Features};
 use super::fit;
@@ -31,6 +32,8 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Queueing {
     members: Option<Rc<Bits>>,
+    /// What its jobs may have of a node together, if that is bounded.
+    cap: Option<Cap>,
     /// Whether a job waits for resources at its head.
     headed: bool,
     reserved: policy::Reserved,
@@ -279,8 +282,10 @@ impl<'a> Pass<'a> {
             u128::MAX
         };
         let (rooms, judge) = (&self.rooms, &self.judge);
+        let queueing = self.partitions.get_mut(kind.partition)?;
         let mut sets = kind.sets.iter_mut().zip(holes);
         let parts = sets.find_map(|(set, holes)| {
+            set.keep_to(queueing.cap.as_ref(), ask);
             let required = set.required(rooms, (&kind.required, &kind.counts), ask)?;
             let nodes = ask.nodes_min.max(u32::try_from(required.len()).ok()?);
             let sought = Sought {
@@ -306,7 +311,17 @@ impl<'a> Pass<'a> {
             let choice = Choice::new(rooms, judge, memory, (sought, &required));
             fit::pick(&choice, ask)
         })?;
+        let allowed = |part: &fit::Part| {
+            let cap = queueing.cap.as_ref();
+            cap.is_none_or(|cap| cap.allows(part.slot, ask.cpus_for(part.need)))
+        };
+        if !parts.iter().all(allowed) {
+            return None;
+        }
         let shares = self.rooms.shares(&parts, ask, until);
+        if let Some(cap) = &mut queueing.cap {
+            cap.count(&parts, &shares);
+        }
         for share in &shares {
             self.rooms.take(share, until);
         }
@@ -334,6 +349,9 @@ impl<'a> Pass<'a> {
         }
         let rooms = &self.rooms;
         let members = self.partitions.get_mut(at).map(|queueing| {
+            if queueing.members.is_none() {
+                queueing.cap = Cap::of(rooms, partition);
+            }
             let fresh = || Rc::new(rooms.of_partition(cluster, partition));
             Rc::clone(queueing.members.get_or_insert_with(fresh))
         });

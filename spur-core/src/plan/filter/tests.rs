@@ -136,6 +136,38 @@ fn so_many_nodes_of_each_kind() {
     assert_eq!(names(&mut world, with("b*2", 2)), "n4 n5");
 }
 
+#[test]
+fn a_partitions_jobs_have_so_many_cpus_of_a_node_together() {
+    let mut world = World::new(2, 8);
+    let mut capped = partition("gpu");
+    capped.max_cpus_per_node = 4;
+    world.does(Event::Configured {
+        cluster: "test".to_owned(),
+        partitions: vec![capped, partition("other")],
+        min_job_age: 300,
+        node_timeout: 60,
+        node_config: Default::default(),
+        topology: Default::default(),
+    });
+    let cpus = |cpus_per_task| JobSpec {
+        cpus_per_task,
+        ..gang(1, 1)
+    };
+    assert_eq!(names(&mut world, cpus(3)), "n1");
+    assert_eq!(names(&mut world, cpus(2)), "n2");
+    assert_eq!(names(&mut world, cpus(2)), "n2");
+    assert_eq!(names(&mut world, cpus(2)), "", "two of n1's would be five");
+    assert_eq!(names(&mut world, cpus(1)), "n1");
+    let (a, b) = (world.submit(cpus(1)), world.submit(cpus(1)));
+    world.plan();
+    assert!(world.job(a).allocation.is_empty() && world.job(b).allocation.is_empty());
+    let other = JobSpec {
+        partition: "other".to_owned(),
+        ..cpus(4)
+    };
+    assert_eq!(names(&mut world, other), "n1", "others have their own");
+}
+
 proptest! {
     #[test]
     fn a_number_of_each_kind_is_found_if_it_is_there(
