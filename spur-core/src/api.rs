@@ -2,6 +2,7 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
+mod refusal;
 mod why;
 
 pub use accounts::{
@@ -9,6 +10,8 @@ pub use accounts::{
     SeriesView, UsageReport,
 };
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
+
+pub use refusal::{Refusal, RefusalKind};
 
 use crate::denial::{Denial, DenialCount, DenialRow};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, Uid};
@@ -315,64 +318,6 @@ pub struct GrantNode {
     pub task_ids: Vec<u32>,
     /// Signed by the controller for that node, step and user (see `spur_core::ticket`); opaque to the client.
     pub ticket: Vec<u8>,
-}
-
-/// Why not. The kind decides the command's message and exit code; the text names the input.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// What kind.
-    pub kind: RefusalKind,
-    /// More for people; may be empty.
-    pub text: String,
-}
-
-/// Kinds of refusals; each has Slurm's message (`slurm_strerror`) where Slurm knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum RefusalKind {
-    /// `Invalid job id specified`
-    InvalidJobId,
-    /// `Access/permission denied`
-    AccessDenied,
-    /// `Invalid partition name specified`
-    InvalidPartition,
-    /// `Invalid node name specified`
-    InvalidNode,
-    /// `Requested node configuration is not available`
-    NodeConfigUnavailable,
-    /// `Requested time limit is invalid (missing or exceeds some limit)`
-    InvalidTimeLimit,
-    /// `Required partition not available (inactive or drain)`
-    PartitionUnavailable,
-    /// `Invalid feature specification`
-    InvalidFeature,
-    /// `Node count specification invalid`
-    InvalidNodeCount,
-    /// `Requested nodes are busy`
-    NodesBusy,
-    /// `Job/step already completing or completed`
-    AlreadyDone,
-    /// `Job is pending execution`
-    JobPending,
-    /// `Job is no longer pending execution`
-    JobNotPending,
-    /// `Job has already finished`
-    JobFinished,
-    /// `Unable to allocate resources: ...`: the job ended while it waited.
-    JobEnded,
-    /// `Immediate execution impossible, insufficient resources available`
-    CannotStartImmediately,
-    /// The request makes no sense; the text says what.
-    Invalid,
-    /// The controller cannot make it durable (`Slurm` has no word): disk full or failing.
-    NotDurable,
-    /// The controller is overloaded: try again.
-    Busy,
-    /// A field cannot be changed in this state (`Job update not available right now` and the like).
-    UpdateUnavailable,
-    /// `Invalid generic resource (gres) specification`
-    InvalidGres,
-    /// `Invalid preferred feature specification`
-    InvalidPrefer,
 }
 
 /// A job as queries show it: plain values, nothing to compute but text.

@@ -89,6 +89,7 @@ choice!(
         UpdateUnavailable,
         InvalidGres,
         InvalidPrefer,
+        TopologyUnavailable,
     }
 );
 

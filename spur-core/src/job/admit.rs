@@ -39,7 +39,12 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     defaults::fill(spec, partition, at)?;
     features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
-    check::satisfiable(cluster, partition, spec)?;
+    if let Err(never) = check::satisfiable(cluster, partition, spec) {
+        if !defaults::spread(spec) {
+            return Err(never);
+        }
+        check::satisfiable(cluster, partition, spec)?;
+    }
     Ok(Admitted {
         priority: starting_priority(spec),
     })

@@ -71,7 +71,10 @@ impl<'a> Ask<'a> {
     pub(crate) fn of(spec: &'a JobSpec) -> Self {
         let (gpus, model) = gpu_ask(spec);
         let nodes_min = spec.nodes_min.max(1);
-        let tasks = (spec.tasks_set || !spec.nodes_set).then_some(spec.tasks.max(1));
+        // Admission lets GPUs that are more than one node has be on several; then each has a task.
+        let spread = !spec.nodes_set && spec.nodes_max > spec.nodes_min;
+        let counted = spec.tasks_set || !(spec.nodes_set || spread);
+        let tasks = counted.then_some(spec.tasks.max(1));
         let nodes_max = tasks.unwrap_or(u32::MAX).min(spec.nodes_max).max(nodes_min);
         let plain = Self {
             nodes_min,

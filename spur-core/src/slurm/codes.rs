@@ -36,6 +36,7 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::UpdateUnavailable => "Requested operation is presently disabled",
         RefusalKind::InvalidGres => "Invalid generic resource (gres) specification",
         RefusalKind::InvalidPrefer => "Invalid preferred feature specification",
+        RefusalKind::TopologyUnavailable => "Requested topology configuration is not available",
     }
 }
 

@@ -307,14 +307,12 @@ impl Parser {
     /// A group and perhaps its count.
     fn counted(&mut self) -> Result<(Group, Option<u32>), BadConstraint> {
         let group = self.group()?;
-        let count = match self.tokens.peek() {
-            Some(Token::Times(count)) => Some(*count),
-            _ => None,
-        };
-        if count.is_some() {
+        if let Some(Token::Times(count)) = self.tokens.peek() {
+            let count = *count;
             self.tokens.next();
+            return Ok((group, Some(count)));
         }
-        Ok((group, count))
+        Ok((group, None))
     }
 
     /// What stands between brackets, the first of which was read.

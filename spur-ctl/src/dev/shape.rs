@@ -87,7 +87,7 @@ fn parts(text: &str) -> Result<(String, u32), String> {
         Some(number) if !profile.is_empty() && profile.chars().all(legal) => {
             Ok((profile.to_owned(), number))
         }
-        _ => Err("write PROFILE:N, such as 1g.18gb:7, with 1 to 64 parts".to_owned()),
+        Some(_) | None => Err("write PROFILE:N, such as 1g.18gb:7, with 1 to 64 parts".to_owned()),
     }
 }
 

@@ -14,6 +14,8 @@ mod jobs;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod placement;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod refusals;

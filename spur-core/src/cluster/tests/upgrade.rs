@@ -11,15 +11,16 @@ use crate::cluster::Cluster;
 use crate::denial::DenialCount;
 use crate::event::Event;
 use crate::fixture::{OK, batch, gang, gpus, hello, inventory, partition, spec};
-use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
+use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::admit::admit;
-use crate::job::spec::{JobKind, JobSpec};
+use crate::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use crate::job::step::StepShare;
-use crate::node::{AdminState, FenceState};
+use crate::node::{AdminState, FenceState, NodeConfig};
 use crate::partition::PartitionState;
 use crate::plan::{Budget, plan};
 use crate::resources::MemoryRequest;
 use crate::time::{Millis, TimeLimit};
+use crate::topology::{Switch, Topology, TopologyPlugin};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -183,14 +184,30 @@ impl Writer {
 
     fn nodes(&mut self) {
         let cluster = "old".to_owned();
-        let partitions = vec![partition("gpu")];
+        let mut gpu = partition("gpu");
+        (gpu.max_nodes, gpu.def_cpu_per_gpu) = (4, 1);
+        let features = vec!["a100".to_owned(), "ib".to_owned()];
+        let first = NodeName::new("n1").unwrap();
+        let leaf = Switch {
+            name: "s1".to_owned(),
+            nodes: vec![first.clone()],
+            switches: Vec::new(),
+        };
+        let config = NodeConfig {
+            features,
+            weight: 1,
+        };
         self.does(Event::Configured {
             cluster,
-            partitions,
+            partitions: vec![gpu],
             min_job_age: 300,
             node_timeout: 60,
-            node_config: Default::default(),
-            topology: Default::default(),
+            node_config: [(first, config)].into(),
+            topology: Topology {
+                plugin: TopologyPlugin::Tree,
+                switches: vec![leaf],
+                block_sizes: Vec::new(),
+            },
         });
         for name in ["n1", "n2", "n3"] {
             self.does(Event::NodeConnected(hello(name, inventory(8, 16_384, 8))));
@@ -328,6 +345,21 @@ fn history() -> (Log, Cluster) {
     writer.nodes();
     writer.lives();
     writer.submit(gang(2, 8));
+    writer.submit(JobSpec {
+        tasks_per_gpu: 2,
+        switches: Some(Switches {
+            count: 1,
+            max_wait_secs: Some(60),
+        }),
+        gres_flags: GresFlags {
+            enforce_binding: true,
+            ..GresFlags::default()
+        },
+        constraint: "a100&ib".to_owned(),
+        prefer: "ib".to_owned(),
+        hold: true,
+        ..gang(1, 2)
+    });
     writer.plan();
     let wide = writer.start(gang(1, 1));
     let held = writer.cluster.jobs[&wide].allocation[0].clone();

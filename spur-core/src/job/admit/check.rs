@@ -98,15 +98,28 @@ pub(super) fn satisfiable(
         return Ok(());
     }
     let constraint = constraint::parse(&spec.constraint).unwrap_or_default();
-    let fits = |set: &Vec<&Node>| {
-        let empty = Empty::new(cluster, set.iter().copied(), spec);
-        features::enough(cluster, &constraint, set, spec) && pick(&empty, &ask).is_some()
+    let sets = features::sets(cluster, &constraint, &nodes);
+    let fits = |ask: &Ask<'_>| {
+        sets.iter().any(|set| {
+            let empty = Empty::new(cluster, set.iter().copied(), spec);
+            features::enough(cluster, &constraint, set, spec) && pick(&empty, ask).is_some()
+        })
     };
-    if features::sets(cluster, &constraint, &nodes)
-        .iter()
-        .any(fits)
-    {
+    if fits(&ask) {
         return Ok(());
+    }
+    let anywhere = Ask {
+        segment: 0,
+        contiguous: false,
+        ..ask
+    };
+    if anywhere != ask && fits(&anywhere) {
+        let (name, wanted) = (&partition.name, spec.nodes_min);
+        let text = match spec.segment {
+            0 => format!("partition {name} has no {wanted} nodes that follow one another"),
+            size => format!("partition {name} has no {wanted} nodes in blocks of {size} each"),
+        };
+        return Err(refuse(RefusalKind::TopologyUnavailable, text));
     }
     never(missing::lines(cluster, partition, spec, &nodes))
 }

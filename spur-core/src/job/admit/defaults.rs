@@ -57,6 +57,17 @@ pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Res
     Ok(())
 }
 
+/// `--gpus` alone may be on several nodes, each with a task: whether that is so, which is filled in then.
+pub(super) fn spread(spec: &mut JobSpec) -> bool {
+    let total = spec.gpus_total.as_ref().map_or(0, |gpus| gpus.count);
+    let shaped = spec.nodes_set || spec.tasks_set || !spec.nodelist.is_empty();
+    if shaped || total <= spec.nodes_max {
+        return false;
+    }
+    spec.nodes_max = total;
+    true
+}
+
 /// Slurm's rules: `-N` alone gives one task a node, `--ntasks-per-node` with `-N` multiplies, with `-n` it sets the nodes.
 fn nodes_and_tasks(spec: &mut JobSpec) -> Result<(), Refusal> {
     let named = u32::try_from(spec.nodelist.len()).unwrap_or(u32::MAX);

@@ -389,7 +389,9 @@ pub static COLUMNS: &[Column<JobView>] = &[
     ),
     named(&["SPerBoard"], "SOCKETS_PER_BOARD", not_applicable),
     named(&["system_comment"], "SYSTEM_COMMENT", null),
-    named(&["tres-bind"], "TRES_BIND", not_applicable),
+    named(&["tres-bind"], "TRES_BIND", |_, j| {
+        text::task_binding(j).unwrap_or_else(|| "N/A".to_owned())
+    }),
     named(&["tres-freq"], "TRES_FREQ", not_applicable),
     named(&["tres-per-socket"], "TRES_PER_SOCKET", |_, j| {
         text::tres_gpus(j.spec.gpus_per_socket.as_ref())

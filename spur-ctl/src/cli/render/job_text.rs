@@ -201,6 +201,12 @@ pub fn per_gpu(count: u64) -> Option<String> {
     (count > 0).then(|| format!("gres/gpu:{count}"))
 }
 
+/// `gres/gpu:per_task:2`: each task sees its own GPUs; nothing if they are not asked for by task.
+pub fn task_binding(job: &JobView) -> Option<String> {
+    let gpus = job.spec.gpus_per_task.as_ref()?;
+    (gpus.count > 0).then(|| format!("gres/gpu:per_task:{}", gpus.count))
+}
+
 /// MiB for each GPU; 0 if memory was not asked for like that.
 pub fn memory_per_gpu(job: &JobView) -> u64 {
     match job.spec.memory {

@@ -231,6 +231,7 @@ fn requests(record: &mut Record, job: &JobView) {
     let per_gpu = |key: &str, count| text::per_gpu(count).map(|text| format!("{key}={text}"));
     record.maybe(per_gpu("CpusPerTres", spec.cpus_per_gpu.into()));
     record.maybe(per_gpu("MemPerTres", text::memory_per_gpu(job)));
+    record.maybe(text::task_binding(job).map(|text| format!("TresBind={text}")));
     let some = |gpus: &Option<GpuCount>| gpus.as_ref().filter(|gpus| gpus.count > 0).cloned();
     let per = |key: &str, gpus| some(gpus).map(|g| format!("{key}=gres/{}", gres::display(&g)));
     record.maybe(per("TresPerJob", &spec.gpus_total));

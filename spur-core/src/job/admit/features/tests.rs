@@ -6,7 +6,7 @@ use crate::job::admit::admit;
 use crate::job::spec::JobSpec;
 use crate::node::NodeConfig;
 use crate::partition::Partition;
-use crate::topology::Topology;
+use crate::topology::{Switch, Topology, TopologyPlugin};
 
 /// Nodes 1 and 2 have `a` and `ib`, 3 has `b` by configuration, 4 says itself that it has `c`; partition `small` has 4 only.
 fn world(limit: impl FnOnce(&mut Partition)) -> World {
@@ -33,7 +33,22 @@ fn world(limit: impl FnOnce(&mut Partition)) -> World {
             (name("n3"), features(&["b"])),
         ]
         .into(),
-        topology: Topology::default(),
+        topology: Topology {
+            plugin: TopologyPlugin::Block,
+            switches: vec![
+                Switch {
+                    name: "b1".to_owned(),
+                    nodes: vec![name("n1"), name("n2")],
+                    switches: Vec::new(),
+                },
+                Switch {
+                    name: "b2".to_owned(),
+                    nodes: vec![name("n3"), name("n4")],
+                    switches: Vec::new(),
+                },
+            ],
+            block_sizes: vec![2],
+        },
     });
     let mut own = inventory(8, 16_384, 4);
     own.features = vec!["c".to_owned()];
@@ -151,8 +166,6 @@ fn what_no_state_of_the_cluster_could_satisfy_is_refused_with_what_is_missing_wh
         (
             JobSpec {
                 gpus_total: gpus(40),
-                tasks: 4,
-                tasks_set: true,
                 ..batch()
             },
             "4 nodes of partition gpu have 28 GPUs at most, and the job needs 40",
@@ -177,6 +190,37 @@ fn what_no_state_of_the_cluster_could_satisfy_is_refused_with_what_is_missing_wh
         let refused = asked(&world, spec).unwrap_err();
         assert_eq!(refused, (NEVER, text.to_owned()), "{on_all} {what}");
     }
+}
+
+#[test]
+fn nodes_that_cannot_follow_one_another_are_refused() {
+    let world = world(|_| {});
+    let kind = RefusalKind::TopologyUnavailable;
+    let row = JobSpec {
+        contiguous: true,
+        exclude: vec!["n2".to_owned()],
+        ..gang(3, 1)
+    };
+    let text = "partition gpu has no 3 nodes that follow one another".to_owned();
+    assert_eq!(asked(&world, row).unwrap_err(), (kind, text));
+}
+
+#[test]
+fn gpus_that_no_single_node_has_may_be_on_several() {
+    let mut world = world(|_| {});
+    let asked_for = |count| JobSpec {
+        gpus_total: gpus(count),
+        ..batch()
+    };
+    let one = asked(&world, asked_for(8)).unwrap();
+    assert_eq!((one.nodes_min, one.nodes_max), (1, 1));
+    let several = asked(&world, asked_for(20)).unwrap();
+    assert_eq!((several.nodes_min, several.nodes_max), (1, 20));
+    let job = world.start(asked_for(20));
+    let shares = &world.job(job).allocation;
+    let held: u32 = shares.iter().map(|share| share.gpus.len()).sum();
+    assert_eq!((shares.len(), held), (3, 20));
+    assert!(shares.iter().all(|share| share.tasks == 1));
 }
 
 #[test]

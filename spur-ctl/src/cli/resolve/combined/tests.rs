@@ -132,6 +132,7 @@ fn the_environment_gives_them_too() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn malformed_values_fail_with_slurms_words_and_codes() {
     let table = [
         (
