@@ -1,6 +1,6 @@
 //! Figures for the planner: what a pass costs, by jobs, nodes and reservations, and what an event costs. Prints one line of
 //! `name value unit` for each figure; `cargo xtask bench --only plan` reads them. With `--curves`, lines of
-//! `curve,NAME,X,MILLISECONDS` besides; with a number, that many passes for each figure.
+//! `curve;NAME;X;MILLISECONDS` besides; with a number, that many passes for each figure.
 
 #[path = "plan_bench/world.rs"]
 mod world;
@@ -72,7 +72,9 @@ fn churn(world: &mut World, rounds: usize) {
     for _ in 0..rounds {
         let spent = world.end_some(200);
         events = (events.0 + spent.0, events.1 + spent.1);
+        let begun = processor();
         let (took, found) = timed(|| plan(&world.cluster, world.now, EVERYTHING));
+        times.processor += processor().saturating_sub(begun);
         times.add(took, &found);
         let placed = found.placements.len();
         let spent = apply_plan_timed(world, found);
@@ -145,7 +147,7 @@ fn empty_cluster(rounds: usize) {
 fn curves(rounds: usize) {
     let curve = |name: &str, x: u32, world: &World, budget: Budget| {
         let found = measure(&world.cluster, world.now, budget, rounds);
-        println!("curve,{name},{x},{}", millis(found.p(50)));
+        println!("curve;{name};{x};{}", millis(found.p(50)));
     };
     let settle = |world: &mut World| {
         let found = plan(&world.cluster, world.now, EVERYTHING);
@@ -155,16 +157,16 @@ fn curves(rounds: usize) {
     for jobs in [1_000, 3_000, 10_000, 30_000, 100_000, 300_000] {
         let mut world = full.clone();
         world.submit(jobs, Dice::philly);
-        curve("jobs, first pass", jobs, &world, EVERYTHING);
+        curve("first pass, by jobs", jobs, &world, EVERYTHING);
         settle(&mut world);
-        curve("jobs, later passes", jobs, &world, EVERYTHING);
+        curve("later passes, by jobs", jobs, &world, EVERYTHING);
     }
     for nodes in [300, 1_000, 3_000, 10_000, 30_000] {
         let mut world = World::busy(nodes, 90);
         world.submit(JOBS, Dice::philly);
-        curve("nodes, first pass", nodes, &world, EVERYTHING);
+        curve("first pass, by nodes", nodes, &world, EVERYTHING);
         settle(&mut world);
-        curve("nodes, later passes", nodes, &world, EVERYTHING);
+        curve("later passes, by nodes", nodes, &world, EVERYTHING);
     }
     let mut world = full;
     world.submit(JOBS, Dice::philly);
@@ -175,7 +177,7 @@ fn curves(rounds: usize) {
             depth: Some(depth),
             ..EVERYTHING
         };
-        curve("reservations, later passes", depth, &world, budget);
+        curve("later passes, by reservations", depth, &world, budget);
     }
 }
 
@@ -186,9 +188,21 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (begin.elapsed(), made)
 }
 
+/// Processor time of this process so far: what a busy machine does not add to.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanos = text
+        .split_whitespace()
+        .next()
+        .and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
 #[derive(Default)]
 struct Times {
     all: Vec<Duration>,
+    processor: Duration,
     placed: Vec<Duration>,
     plan: Plan,
 }
@@ -209,6 +223,8 @@ impl Times {
     fn say(&self, name: &str) {
         println!("{name}_p50 {} ms", millis(self.p(50)));
         println!("{name}_p99 {} ms", millis(self.p(99)));
+        let each = self.processor / u32::try_from(self.all.len()).unwrap_or(1).max(1);
+        println!("{name}_processor {} ms", millis(each));
         println!("{name}_started {} jobs", self.plan.placements.len());
         println!("{name}_reserved {} jobs", self.plan.outlook.reserved.len());
     }
@@ -229,7 +245,9 @@ fn say(name: &str, span: Duration, unit: &str) {
 fn measure(cluster: &Cluster, at: Millis, budget: Budget, rounds: usize) -> Times {
     let mut times = Times::default();
     for _ in 0..rounds.max(1) {
+        let begun = processor();
         let (took, found) = timed(|| plan(cluster, at, budget));
+        times.processor += processor().saturating_sub(begun);
         times.all.push(took);
         times.plan = found;
     }

@@ -69,10 +69,33 @@ impl IdSet {
     /// The ids in rising order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().zip(0u32..).flat_map(|(word, at)| {
-            (0..64)
-                .filter(move |bit| word & (1 << bit) != 0)
-                .map(move |bit| at * 64 + bit)
+            let mut word = *word;
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(at * 64 + bit)
+            })
         })
+    }
+
+    /// The first ids, up to so many, that are in both sets and not in a third.
+    pub(crate) fn first_common(&self, other: &Self, without: &Self, most: u32) -> Self {
+        let mut left = most;
+        let both = self.words.iter().zip(&other.words).enumerate();
+        let words = both.map(|(at, (a, b))| {
+            let mut word = a & b & !without.words.get(at).copied().unwrap_or(0);
+            while word.count_ones() > left {
+                // The highest one is too much.
+                word &= !(1 << (63 - word.leading_zeros()));
+            }
+            left -= word.count_ones();
+            word
+        });
+        let mut first = Self {
+            words: words.collect(),
+        };
+        first.trim();
+        first
     }
 
     /// Adds every id of `other`.

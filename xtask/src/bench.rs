@@ -2,6 +2,7 @@
 
 mod latency;
 mod place;
+mod plan;
 mod sample;
 mod scale;
 mod slurm;
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// Measure a real Slurm in the same run, by the scripts in this folder (chroot.sh and what it needs).
     #[arg(long, value_name = "FOLDER")]
     slurm: Option<PathBuf>,
+    /// Write the curves of the planner's cost to this folder, as plan.csv and plan.svg.
+    #[arg(long, value_name = "FOLDER")]
+    curves: Option<PathBuf>,
     /// Write the figures to this file as well.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -60,13 +64,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("the benchmarks fence processes, which takes root");
     }
     setup::for_build()?;
-    if args.only.as_deref() != Some("guard") {
+    if !matches!(args.only.as_deref(), Some("guard" | "plan")) {
         build_release()?;
     }
     let bins = sh::bin_dir()?.with_file_name("release");
     let mut report = Report::default();
     report.line(&machine());
     let wanted = |part: &str| args.only.as_deref().is_none_or(|only| only == part);
+    if wanted("plan") {
+        plan::measure(args.curves.as_deref(), &mut report)?;
+    }
     if wanted("fence") {
         example(&mut report, "fence: added cost of an open", "fence_bench")?;
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Numbers from a seed.
 #[derive(Clone)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 /// GPUs and how many jobs of 82,247 ask for as many.
 const SIZES: [(u32, u64); 8] = [
@@ -35,7 +35,7 @@ const LIMITS: [u64; 10] = [
 ];
 
 impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,7 +49,7 @@ impl Dice {
     }
 
     /// A job: GPUs as in the trace; CPUs, memory, limit, user by chance.
-    pub fn philly(&mut self) -> JobSpec {
+    pub(crate) fn philly(&mut self) -> JobSpec {
         let total: u64 = SIZES.iter().map(|(_, weight)| weight).sum();
         let mut left = self.below(total);
         let mut size = 1;
@@ -81,7 +81,7 @@ impl Dice {
 
 /// A cluster with a clock.
 #[derive(Clone)]
-pub struct World {
+pub(crate) struct World {
     pub cluster: Cluster,
     pub now: Millis,
     pub dice: Dice,
@@ -89,7 +89,7 @@ pub struct World {
 
 impl World {
     /// Nodes of which so many percent of the GPUs are held by jobs that began over the last hours.
-    pub fn busy(nodes: u32, percent: u64) -> Self {
+    pub(crate) fn busy(nodes: u32, percent: u64) -> Self {
         let mut world = Self {
             cluster: cluster(nodes),
             now: Millis(1_700_000_000_000),
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Submits so many; what applying that took.
-    pub fn submit(&mut self, count: u32, spec: impl Fn(&mut Dice) -> JobSpec) -> Duration {
+    pub(crate) fn submit(&mut self, count: u32, spec: impl Fn(&mut Dice) -> JobSpec) -> Duration {
         let mut spent = Duration::ZERO;
         for _ in 0..count {
             let mut spec = spec(&mut self.dice);
@@ -258,7 +258,7 @@ fn gpu(index: u32) -> Gpu {
 }
 
 /// So many GPUs on every node.
-pub fn gpus(count: u32, cpus: u32, memory: u64, limit: u64) -> JobSpec {
+pub(crate) fn gpus(count: u32, cpus: u32, memory: u64, limit: u64) -> JobSpec {
     JobSpec {
         kind: JobKind::Batch,
         owner: Owner {

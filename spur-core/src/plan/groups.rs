@@ -3,7 +3,7 @@
 
 use super::shape::Shape;
 use super::slot::{Free, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Nodes that are alike.
 #[derive(Clone, Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Group<'a> {
     /// Partitions of its nodes.
     pub(super) partitions: u128,
     family: usize,
-    /// Positions of its nodes; may be empty.
-    pub(super) nodes: BTreeSet<u32>,
+    /// Positions of its nodes, rising; may be empty.
+    pub(super) nodes: VecDeque<u32>,
 }
 
 /// Groups of one weight with GPUs of the same models.
@@ -103,11 +103,6 @@ impl<'a> Groups<'a> {
         self.all.get(group as usize)
     }
 
-    /// How many groups there are, some of them empty.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// Puts a node that is in no group into the one that it belongs to.
     pub(super) fn join(&mut self, position: u32, kind: (u32, u128), slot: Slot<'a>) {
         let number = self.find(kind, slot);
@@ -117,7 +112,13 @@ impl<'a> Groups<'a> {
         let Some(group) = self.all.get_mut(number as usize) else {
             return;
         };
-        group.nodes.insert(position);
+        match group.nodes.back() {
+            Some(last) if *last > position => {
+                let at = group.nodes.partition_point(|other| *other < position);
+                group.nodes.insert(at, position);
+            }
+            Some(_) | None => group.nodes.push_back(position),
+        }
         if group.nodes.len() == 1
             && let Some(family) = self.families.get_mut(group.family)
         {
@@ -138,7 +139,9 @@ impl<'a> Groups<'a> {
         else {
             return;
         };
-        group.nodes.remove(&position);
+        if let Ok(at) = group.nodes.binary_search(&position) {
+            group.nodes.remove(at);
+        }
         if group.nodes.is_empty()
             && let Some(family) = self.families.get_mut(group.family)
         {
@@ -170,7 +173,7 @@ impl<'a> Groups<'a> {
             weight,
             partitions,
             family: family.unwrap_or(0),
-            nodes: BTreeSet::new(),
+            nodes: VecDeque::new(),
         });
         if let Some(entry) = self.table.get_mut(at) {
             *entry = number.saturating_add(1);

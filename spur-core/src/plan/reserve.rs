@@ -26,15 +26,15 @@ struct Earliest {
     need: Need,
     /// Nodes that were looked at, of [`Reserving::bounds`].
     seen: usize,
-    /// Moment, position, version of the node that it goes by.
-    nodes: BinaryHeap<Reverse<(Millis, u32, u32)>>,
+    /// Moment, position, and the version of the node that it goes by; without one it is not known but that it is not earlier.
+    nodes: BinaryHeap<Reverse<(Millis, u32, Option<u32>)>>,
 }
 
 /// What reservations need to know, kept through a pass.
 pub(super) struct Reserving {
     futures: Futures,
-    /// By number of GPUs.
-    bounds: Vec<Option<Bounds>>,
+    /// By number of GPUs; empty until asked for.
+    bounds: Vec<Bounds>,
     /// By class.
     earliest: Vec<Option<Earliest>>,
     searches: u32,
@@ -108,12 +108,10 @@ impl Reserving {
     fn alike(&mut self, rooms: &Rooms<'_>, wanted: &Wanted<'_>) -> Option<(Millis, Vec<Part>)> {
         let ask = &wanted.ask;
         let need = ask.even_part(ask.nodes_min);
-        let gpus = need.gpus as usize;
-        if self.bounds.len() <= gpus {
-            self.bounds.resize_with(gpus + 1, || None);
+        if self.bounds.is_empty() {
+            self.bounds = Bounds::of(rooms);
         }
-        let bounds = self.bounds.get_mut(gpus)?;
-        let bounds = bounds.get_or_insert_with(|| Bounds::of(rooms, need.gpus));
+        let bounds = self.bounds.get_mut(need.gpus as usize)?;
         let entry = self.earliest.get_mut(wanted.class)?;
         let earliest = entry.get_or_insert_with(|| Earliest::of(need));
         let (start, nodes) = earliest.first(rooms, (&mut self.futures, bounds), wanted)?;
@@ -162,22 +160,40 @@ impl Reserving {
 struct Bounds {
     /// The earliest ones, in order.
     first: Vec<(Millis, u32)>,
-    rest: BinaryHeap<Reverse<(Millis, u32)>>,
+    rest: Rest,
+}
+
+/// What was not put in order yet: all of it, or all that is behind the earliest ones.
+enum Rest {
+    List(Vec<(Millis, u32)>),
+    Heap(BinaryHeap<Reverse<(Millis, u32)>>),
 }
 
 impl Bounds {
-    fn of(rooms: &Rooms<'_>, gpus: u32) -> Self {
-        let nodes = (0u32..).take(rooms.len());
-        let bound = |at| Some(Reverse((rooms.has_gpus_from(at as usize, gpus)?, at)));
-        Self {
-            first: Vec::new(),
-            rest: nodes.filter_map(bound).collect(),
+    /// By number of GPUs.
+    fn of(rooms: &Rooms<'_>) -> Vec<Self> {
+        let gpus = rooms.slots.iter().map(|slot| slot.shape.gpus.len()).max();
+        let mut lists = vec![Vec::new(); gpus.unwrap_or(0) + 1];
+        for at in 0..rooms.len() {
+            rooms.gpus_from(at, &mut lists);
         }
+        let bounds = lists.into_iter().map(|list| Self {
+            first: Vec::new(),
+            rest: Rest::List(list),
+        });
+        bounds.collect()
     }
 
     fn get(&mut self, at: usize) -> Option<(Millis, u32)> {
+        if let Rest::List(list) = &mut self.rest {
+            let list = std::mem::take(list).into_iter().map(Reverse);
+            self.rest = Rest::Heap(list.collect());
+        }
         while self.first.len() <= at {
-            let Reverse(next) = self.rest.pop()?;
+            let Rest::Heap(rest) = &mut self.rest else {
+                return None;
+            };
+            let Reverse(next) = rest.pop()?;
             self.first.push(next);
         }
         self.first.get(at).copied()
@@ -201,7 +217,7 @@ impl Earliest {
         wanted: &Wanted<'_>,
     ) -> Option<(Millis, Vec<u32>)> {
         let count = wanted.ask.nodes_min as usize;
-        let mut ready: Vec<(Millis, u32, u32)> = Vec::new();
+        let mut ready: Vec<(Millis, u32, Option<u32>)> = Vec::new();
         while ready.len() < count {
             let known = self
                 .nodes
@@ -210,24 +226,25 @@ impl Earliest {
             let next = bounds
                 .get(self.seen)
                 .filter(|next| known.is_none_or(|known| *next < known));
-            let (at, now) = if let Some((_, at)) = next {
+            if let Some((_, at)) = next {
                 self.seen += 1;
-                if !wanted.allowed.contains(at as usize) {
-                    continue;
+                if wanted.allowed.contains(at as usize) {
+                    let bound = futures.gpus_from(rooms, at as usize, self.need.gpus);
+                    let bound = bound.map(|bound| Reverse((bound, at, None)));
+                    self.nodes.extend(bound);
                 }
-                (at, rooms.versions.get(at as usize).copied().unwrap_or(0))
-            } else if let Some(Reverse((moment, at, version))) = self.nodes.pop() {
-                let now = rooms.versions.get(at as usize).copied().unwrap_or(0);
-                if now == version {
-                    ready.push((moment, at, version));
-                    continue;
-                }
-                (at, now)
-            } else {
+                continue;
+            }
+            let Some(Reverse((moment, at, version))) = self.nodes.pop() else {
                 break;
             };
+            let now = rooms.versions.get(at as usize).copied();
+            if version.is_some() && version == now {
+                ready.push((moment, at, version));
+                continue;
+            }
             let fits = |slot: &Slot<'_>| slot.fits(&wanted.ask, self.need);
-            let moment = futures.first(rooms, at as usize, fits);
+            let moment = futures.first(rooms, (at as usize, self.need.gpus), fits);
             self.nodes
                 .extend(moment.map(|moment| Reverse((moment, at, now))));
         }

@@ -15,7 +15,6 @@ use crate::partition::Partition;
 use crate::resources::{IdSet, NodeShare};
 use crate::time::Millis;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// Nodes in the order of their names as people count, by position.
 pub(crate) struct Rooms<'a> {
@@ -37,7 +36,7 @@ pub(crate) struct Rooms<'a> {
     /// Nodes without reservations.
     pub(super) groups: Groups<'a>,
     /// Nodes with reservations.
-    pub(super) held: BTreeMap<u32, Held>,
+    held: Vec<Option<Box<Held>>>,
     /// Nodes with reservations of which something changed, in order of time.
     pub(super) changed: Vec<u32>,
     /// How often something was given or reserved on a node.
@@ -75,7 +74,7 @@ impl<'a> Rooms<'a> {
             cpus_left: vec![None; count],
             taken: vec![Vec::new(); count],
             groups: Groups::none(count, open().map(|(_, row, shape)| (shape, row.weight))),
-            held: BTreeMap::new(),
+            held: std::iter::repeat_with(|| None).take(count).collect(),
             changed: Vec::new(),
             versions: vec![0; count],
         };
@@ -139,9 +138,7 @@ impl<'a> Rooms<'a> {
     /// What a job that ends at a time by its limit may use of a node: what is free and not reserved from before that.
     pub(super) fn slot_until(&self, position: usize, until: Millis) -> Option<Slot<'a>> {
         let slot = self.slots.get(position)?;
-        let held = u32::try_from(position)
-            .ok()
-            .and_then(|at| self.held.get(&at));
+        let held = self.held(position);
         let free = held.map_or(slot.free, |held| held.free_until(slot.free, until));
         Some(Slot { free, ..*slot })
     }
@@ -151,8 +148,7 @@ impl<'a> Rooms<'a> {
         let place = |part: &Part| {
             let slot = self.slot_until(part.slot, until)?;
             let mut cpus = self.free_cpus(part.slot)?;
-            let position = u32::try_from(part.slot).ok()?;
-            for booked in self.held.get(&position).iter().flat_map(|held| held.list()) {
+            for booked in self.held(part.slot).into_iter().flat_map(Held::list) {
                 if booked.start <= until {
                     cpus.to_mut().subtract(&booked.share.cpus);
                 }
@@ -205,8 +201,15 @@ impl<'a> Rooms<'a> {
             return;
         };
         self.groups.leave(position);
-        self.held.entry(position).or_default().add(booked);
+        if let Some(entry) = self.held.get_mut(at) {
+            entry.get_or_insert_default().add(booked);
+        }
         self.changes(at);
+    }
+
+    /// What is kept on a node.
+    pub(super) fn held(&self, at: usize) -> Option<&Held> {
+        self.held.get(at)?.as_deref()
     }
 
     /// What is free on a node, or kept, is not what it was.
@@ -217,14 +220,16 @@ impl<'a> Rooms<'a> {
         let Ok(position) = u32::try_from(at) else {
             return;
         };
-        let Some(mut held) = self.held.remove(&position) else {
+        let Some(mut held) = self.held.get_mut(at).and_then(Option::take) else {
             self.groups.leave(position);
             self.join_group(position);
             return;
         };
         // The future is asked for without what it says of reservations already, so it must be told of them.
         held.refresh(self, at);
-        self.held.insert(position, held);
+        if let Some(entry) = self.held.get_mut(at) {
+            *entry = Some(held);
+        }
         self.changed.push(position);
     }
 

@@ -209,6 +209,10 @@ impl Holes {
             if !sought.allowed.contains(position) {
                 continue;
             }
+            let now = rooms.slots.get(position);
+            if now.is_none_or(|slot| slot.free.gpus.count_ones() < sought.need.gpus) {
+                continue;
+            }
             let Some(slot) = rooms.slot_until(position, sought.until) else {
                 continue;
             };

@@ -208,29 +208,29 @@ impl Rooms<'_> {
         into.extend(times.into_iter().map(step));
     }
 
-    /// The moment before which a node does not have so many GPUs free; `None` if it never has.
-    pub(super) fn has_gpus_from(&self, at: usize, gpus: u32) -> Option<Millis> {
+    /// Adds to each list, by number of GPUs, the moment before which a node does not have as many free.
+    pub(super) fn gpus_from(&self, at: usize, into: &mut [Vec<(Millis, u32)>]) -> Option<()> {
+        let position = u32::try_from(at).ok()?;
         let slot = self.slots.get(at)?;
         let layout = slot.shape.layout();
-        let mut count = slot.free.gpus.count_ones();
-        if count >= gpus {
-            return Some(self.at);
-        }
-        // More rather than fewer: a part of a GPU may come back with another part only.
+        // Rather too many too early: a part of a GPU may come back with another part only, and what was given in this pass, or should
+        // be free already, counts as if it were.
         let back = |gpus: Mask| layout.closure(gpus).count_ones();
-        let running = self.rows.get(at)?.holds.iter();
-        let running = running.map(|hold| (self.over(hold.until), back(hold.gpus)));
         let taken = self.taken.get(at)?.iter();
-        let taken = taken.map(|taken| (taken.until, back(mask_of(&taken.share.gpus))));
-        let mut returns: Vec<(Millis, u32)> = running.chain(taken).collect();
-        returns.sort_unstable();
-        for (moment, back) in returns.into_iter().filter(|(moment, _)| *moment != NEVER) {
-            count += back;
-            if count >= gpus {
-                return Some(moment);
+        let given: u32 = taken.map(|taken| back(mask_of(&taken.share.gpus))).sum();
+        let now = std::iter::once((self.at, slot.free.gpus.count_ones() + given));
+        let holds = self.rows.get(at)?.holds.iter();
+        let holds = holds.take_while(|hold| hold.until != NEVER);
+        let later = holds.map(|hold| (hold.until.max(self.at), back(hold.gpus)));
+        let mut lists = into.iter_mut();
+        // No GPU is free at once everywhere.
+        lists.next()?.push((self.at, position));
+        for (moment, count) in now.chain(later) {
+            for list in lists.by_ref().take(count as usize) {
+                list.push((moment, position));
             }
         }
-        None
+        Some(())
     }
 
     /// CPU ids that a node has free at a moment, without what is kept there then.
@@ -247,8 +247,7 @@ impl Rooms<'_> {
                 cpus.union_with(&taken.share.cpus);
             }
         }
-        let key = u32::try_from(position).ok()?;
-        let held = self.held.get(&key).into_iter().flat_map(Held::list);
+        let held = self.held(position).into_iter().flat_map(Held::list);
         for booked in held.filter(|booked| booked.end > moment) {
             cpus.subtract(&booked.share.cpus);
         }
@@ -300,8 +299,7 @@ impl Futures {
             Some(known) if known.0 == version => known,
             Some(_) | None => {
                 let none = Held::default();
-                let key = u32::try_from(at).ok();
-                let held = key.and_then(|key| rooms.held.get(&key)).unwrap_or(&none);
+                let held = rooms.held(at).unwrap_or(&none);
                 let from = self.steps.len();
                 rooms.future_into(at, held, &mut self.steps);
                 *entry.insert((version, from, self.steps.len()))
@@ -310,11 +308,18 @@ impl Futures {
         self.steps.get(from..to).unwrap_or_default()
     }
 
-    /// The first moment at which something holds of a node, given that it holds ever after.
+    /// The moment before which a node does not have so many GPUs free, whatever else it lacks.
+    pub(super) fn gpus_from(&mut self, rooms: &Rooms<'_>, at: usize, gpus: u32) -> Option<Millis> {
+        let steps = self.of(rooms, at);
+        let first = steps.partition_point(|step| step.free.gpus.count_ones() < gpus);
+        steps.get(first).map(|step| step.at)
+    }
+
+    /// The first moment at which something holds of a node that takes so many GPUs, given that it holds ever after.
     pub(super) fn first<'a>(
         &mut self,
         rooms: &Rooms<'a>,
-        at: usize,
+        (at, gpus): (usize, u32),
         holds: impl Fn(&Slot<'a>) -> bool,
     ) -> Option<Millis> {
         let slot = *rooms.slots.get(at)?;
@@ -323,11 +328,16 @@ impl Futures {
             free: step.free,
             ..slot
         };
-        if !holds(&with(steps.last()?)) {
+        let enough = steps.partition_point(|step| step.free.gpus.count_ones() < gpus);
+        let (first, others) = steps.get(enough..)?.split_first()?;
+        if holds(&with(first)) {
+            return Some(first.at);
+        }
+        if !holds(&with(others.last()?)) {
             return None;
         }
-        let first = steps.partition_point(|step| !holds(&with(step)));
-        steps.get(first).map(|step| step.at)
+        let first = others.partition_point(|step| !holds(&with(step)));
+        others.get(first).map(|step| step.at)
     }
 
     /// Every moment at which something changes on one of these nodes, in order.

@@ -83,6 +83,12 @@ impl Pick<'_> {
         if most == 0 {
             return;
         }
+        if self.threads == 1 {
+            let first = domain.first_common(self.free, &self.chosen, most);
+            self.left -= first.len();
+            self.chosen.union_with(&first);
+            return;
+        }
         let open = |pick: &Self| -> Vec<u32> {
             let open = domain.iter().filter(|cpu| pick.is_open(*cpu));
             open.collect()
