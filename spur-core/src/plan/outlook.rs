@@ -188,11 +188,23 @@ impl Pool {
             return None;
         }
         let before = self.queue.partition_point(|(other, ..)| *other < place);
-        let ahead = before
-            .checked_sub(1)
-            .and_then(|before| self.queue.get(before));
-        let (width, work) =
-            ahead.map_or((0, 0), |(_, width, work)| (width.of(gpus), work.of(gpus)));
+        let sums = |at: Option<usize>| {
+            let entry = at.and_then(|at| self.queue.get(at));
+            entry.map_or((0, 0), |(_, width, work)| (width.of(gpus), work.of(gpus)))
+        };
+        let (mut width, mut work) = sums(before.checked_sub(1));
+        // Of those in the same place half are before it.
+        if self
+            .queue
+            .get(before)
+            .is_some_and(|(other, ..)| *other == place)
+        {
+            let (all_width, all_work) = sums(Some(before));
+            let here = all_width.saturating_sub(width);
+            let others = here.saturating_sub(asks) / 2;
+            work += all_work.saturating_sub(work) / here.max(1) * others;
+            width += others;
+        }
         let enough = width.saturating_add(asks);
         let left = self
             .left

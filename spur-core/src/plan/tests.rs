@@ -3,3 +3,4 @@ mod devices;
 mod learned;
 mod queue;
 mod random;
+mod reserve;

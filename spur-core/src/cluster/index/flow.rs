@@ -48,7 +48,7 @@ impl Flow {
     /// When running jobs will probably have left what.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (Millis, Amount)> {
         let ends = self.ends.iter();
-        ends.map(|(end, (_, width))| (Millis(end.saturating_mul(GRAIN)), *width))
+        ends.map(|(end, (_, width))| (Millis(end.saturating_add(1).saturating_mul(GRAIN)), *width))
     }
 }
 
