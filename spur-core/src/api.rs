@@ -3,12 +3,14 @@
 
 mod accounts;
 mod refusal;
+mod stats;
 mod why;
 
 pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
+pub use stats::Stats;
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
 pub use refusal::{Refusal, RefusalKind};
@@ -430,52 +432,4 @@ pub struct NodeView {
     /// Its weight; 0 from controllers that do not say.
     #[serde(default)]
     pub weight: u32,
-}
-
-/// Counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
-    /// Since when the controller runs.
-    pub started: Millis,
-    /// Log entries written.
-    pub log_entries: u64,
-    /// Durable batches written.
-    pub log_batches: u64,
-    /// Planning passes.
-    pub passes: u64,
-    /// Microseconds that the last pass took.
-    pub last_pass_us: u64,
-    /// Longest pass in microseconds.
-    pub max_pass_us: u64,
-    /// Jobs started.
-    pub jobs_started: u64,
-    /// Jobs pending now.
-    pub pending: u64,
-    /// Jobs running now.
-    pub running: u64,
-    /// Events that `apply` ignored.
-    pub ignored: u64,
-    /// Resident memory of the controller in KiB.
-    pub rss_kib: u64,
-    /// Nodes whose meter is connected.
-    #[serde(default)]
-    pub meters: u64,
-    /// Batches of readings that were taken.
-    #[serde(default)]
-    pub usage_batches: u64,
-    /// Bytes of them.
-    #[serde(default)]
-    pub usage_bytes: u64,
-    /// Batches and series that made no sense, or spoke of jobs that the node does not hold.
-    #[serde(default)]
-    pub usage_refused: u64,
-    /// Longest time in milliseconds from a live batch's end to its being taken, in the last minute.
-    #[serde(default)]
-    pub usage_lag_ms: u64,
-    /// Usage records that were made durable.
-    #[serde(default)]
-    pub usage_records: u64,
-    /// Records and job rows that wait for the accounting database.
-    #[serde(default)]
-    pub accounting_backlog: u64,
 }

@@ -150,17 +150,10 @@ fn jobs_that_are_kept_from_starting_say_by_what() {
             &cluster,
             &["scontrol", "update", "PartitionName=gpu", "State=UP"],
         );
-        let options = ["-N1", "--gpus-per-node=8", "--begin", "now+1"];
-        let job = submit(&cluster, &options);
-        operator(
-            &cluster,
-            &[
-                "scontrol",
-                "update",
-                "PartitionName=gpu",
-                &format!("State={state}"),
-            ],
-        );
+        let job = submit(&cluster, &["-H"]);
+        let set = format!("State={state}");
+        operator(&cluster, &["scontrol", "update", "PartitionName=gpu", &set]);
+        operator(&cluster, &["scontrol", "release", &job]);
         waits_for(&cluster, &job, reason);
         let text = why(&cluster, &job);
         says(&text, &format!("partition gpu is {}", state.to_lowercase()));
