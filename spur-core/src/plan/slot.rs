@@ -79,11 +79,6 @@ impl<'a> Slot<'a> {
         self.free.all_cpus()
     }
 
-    /// Free GPUs.
-    pub(crate) fn gpus(&self) -> u32 {
-        self.free_gpus("").count_ones()
-    }
-
     /// Free GPUs of a model (any, if empty) that can all be held at once.
     pub(crate) fn free_gpus(&self, model: &str) -> Mask {
         let of_model = self.free.gpus & self.shape.gpus_of(model);

@@ -4,14 +4,13 @@
 use super::{Place, shares};
 use crate::fixture::{batch, gpus, inventory};
 use crate::job::spec::{GresFlags, JobSpec};
-use crate::plan::ask::{Ask, Need};
+use crate::plan::ask::Ask;
 use crate::plan::shape::{Mask, Shape, indices, mask_of};
 use crate::plan::slot::{Free, Slot};
 use crate::resources::{GpuLink, IdSet, Inventory, MemoryRequest, NodeShare};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// Sockets with cores of one or two threads, a NUMA node each, up to eight GPUs anywhere.
 fn any_node() -> impl Strategy<Value = Inventory> {
@@ -124,6 +123,10 @@ fn socket(inventory: &Inventory, cpu: u32) -> u32 {
     cpu / (inventory.cores_per_socket * inventory.threads_per_core)
 }
 
+fn count(things: usize) -> u32 {
+    u32::try_from(things).unwrap()
+}
+
 fn span(inventory: &Inventory, gpus: &IdSet) -> usize {
     let numa: BTreeSet<_> = gpus
         .iter()
@@ -209,7 +212,7 @@ proptest! {
             if spec.tasks_per_socket > 0 {
                 let room = (0..inventory.sockets).map(|at| {
                     let here = share.cpus.iter().filter(|cpu| socket(&inventory, *cpu) == at).count();
-                    (here as u32 / ask.cpus_per_task).min(spec.tasks_per_socket)
+                    (count(here) / ask.cpus_per_task).min(spec.tasks_per_socket)
                 });
                 if wanted == need.tasks * ask.cpus_per_task {
                     prop_assert!(room.sum::<u32>() >= need.tasks, "{:?}", share.cpus);
@@ -225,7 +228,7 @@ proptest! {
         // Nothing was given: then no GPUs do, or too little of something is free.
         let sockets = (0..inventory.sockets).map(|at| {
             let here = cpus.iter().filter(|cpu| socket(&inventory, *cpu) == at).count();
-            (here as u32 / ask.cpus_per_task).min(if spec.tasks_per_socket > 0 { spec.tasks_per_socket } else { u32::MAX })
+            (count(here) / ask.cpus_per_task).min(if spec.tasks_per_socket > 0 { spec.tasks_per_socket } else { u32::MAX })
         });
         let enough = cpus.len() >= wanted
             && u64::from(wanted) * 2 <= free.memory
@@ -235,53 +238,5 @@ proptest! {
         let some = sets.iter().find(|set| need.gpus == 0 || allowed(&inventory, set, &cpus, wanted, bind, each));
         let both = matches!(bind, Bind::Enforce) && spec.tasks_per_socket > 0;
         prop_assert!(!enough || both || some.is_none(), "{some:?}");
-    }
-}
-
-/// Not a test of time: prints what a look at a node costs, for who runs it by hand.
-#[test]
-#[ignore = "prints timings"]
-fn cost_of_a_look() {
-    let mut inventory = inventory(192, 2_000_000, 8);
-    (inventory.sockets, inventory.cores_per_socket) = (2, 96);
-    for gpu in &mut inventory.gpus {
-        gpu.numa = Some(gpu.index / 4);
-        let others = (0..8).filter(|other| *other != gpu.index);
-        gpu.links = others.map(|other| (other, GpuLink::NvLink)).collect();
-    }
-    let shape = Shape::of(&inventory);
-    for (name, count, enforce) in [("plain", 2, false), ("bound", 2, true)] {
-        let mut spec = JobSpec {
-            gpus_per_node: gpus(count),
-            ..batch()
-        };
-        spec.gres_flags.enforce_binding = enforce;
-        let ask = Ask::of(&spec);
-        let need = Need {
-            tasks: 1,
-            gpus: count,
-        };
-        let (mut fit, mut good) = (0, 0);
-        let start = Instant::now();
-        for _ in 0..1_000 {
-            for used in 0..256u32 {
-                let mut slot = Slot::empty(&shape);
-                slot.free.gpus &= !Mask::from(used);
-                fit += u32::from(slot.fits(&ask, need));
-            }
-        }
-        let fits = start.elapsed() / 256_000;
-        let start = Instant::now();
-        for _ in 0..1_000 {
-            for used in 0..256u32 {
-                let mut slot = Slot::empty(&shape);
-                slot.free.gpus &= !Mask::from(used);
-                good += u32::from(super::quality(&slot, &ask, need).is_some());
-            }
-        }
-        println!(
-            "{name}: fits {fits:?}, quality {:?} ({fit}, {good})",
-            start.elapsed() / 256_000
-        );
     }
 }

@@ -376,7 +376,7 @@ proptest! {
         prop_assert!(required.is_subset(&set));
         prop_assert!(set.iter().all(|position| all.iter().any(|one| one.position == *position)));
         // No leaf, and no group of leaves, holds the job unless the job is in one.
-        let leaf = |position: usize| fabric.leaf(NodeId(position as u32)).unwrap();
+        let leaf = |position: usize| fabric.leaf(NodeId(u32::try_from(position).unwrap())).unwrap();
         let group = |position: usize| fabric.domains[leaf(position)].parent.unwrap();
         for by in [&leaf as &dyn Fn(usize) -> usize, &group] {
             let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
