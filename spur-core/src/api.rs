@@ -206,7 +206,7 @@ pub enum Request {
     },
     /// Which nodes are near one another.
     Topology,
-    /// The whole state as it was last durable (operators), for questions about the future.
+    /// The whole state as it stands (operators), for questions about the future.
     State,
 }
 
@@ -291,7 +291,7 @@ pub enum Reply {
     Explanation(Box<Explanation>),
     /// Which nodes are near one another, as configured.
     Topology(Topology),
-    /// Time of the last durable event and the cluster after it, a pair in the encoding of the
+    /// The time and the cluster as it stands, a pair in the encoding of the
     /// controller's store (`MessagePack`, with names of fields).
     State(Vec<u8>),
 }

@@ -10,7 +10,6 @@ use crate::front::calls;
 use crate::front::socket;
 use crate::links::Links;
 use crate::service::Service;
-use crate::service::state::State;
 use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
 use clap::Parser;
@@ -33,8 +32,6 @@ const FAREWELL: Duration = Duration::from_millis(300);
 const STREAMS_MAX: u32 = 1024;
 /// Bytes in flight on one connection: a long list goes out in few pieces.
 const WINDOW: u32 = 4 << 20;
-/// The database's file in the state folder.
-const DATABASE: &str = "spur.db";
 
 /// How long a lock may be held by a controller that was killed: the last of its threads may be writing to the disk.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
@@ -90,7 +87,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let token: Arc<[u8]> = config.token()?.into();
     let _lock = lock(&config.state_dir)?;
     raise_file_limit();
-    let store = Sqlite::open(&config.state_dir.join(DATABASE))?;
+    let store = Sqlite::open(&config.state_dir.join("spur.db"))?;
     let parts = driver::start(Box::new(store), &config, Arc::clone(&token))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -180,7 +177,6 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         Arc::clone(&denials),
         Arc::clone(&usage),
         users,
-        State::of(config.state_dir.join(DATABASE)),
         Arc::clone(&shutdown),
     );
     let clients = socket::bind(&config.client_socket, 0o666).await?;

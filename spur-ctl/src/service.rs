@@ -4,7 +4,7 @@
 mod bounds;
 mod denials;
 mod queries;
-pub mod state;
+mod state;
 mod usage;
 mod why;
 
@@ -36,7 +36,7 @@ pub struct Service {
     denials: Arc<Denials>,
     usage: Arc<Usage>,
     followers: denials::Followers,
-    state: state::State,
+    reads: state::Reads,
     users: Users,
     calls: AtomicU64,
     host: String,
@@ -67,7 +67,6 @@ impl Service {
         denials: Arc<Denials>,
         usage: Arc<Usage>,
         users: Users,
-        state: state::State,
         shutdown: Arc<Notify>,
     ) -> Self {
         let host = rustix::system::uname()
@@ -81,7 +80,7 @@ impl Service {
             denials,
             usage,
             followers: denials::Followers::default(),
-            state,
+            reads: state::Reads::default(),
             users,
             calls,
             host,
@@ -218,7 +217,7 @@ impl Service {
             Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
             Request::State => {
                 operators_only(caller)?;
-                self.state.read().await?.into()
+                self.state(caller).await?.into()
             }
             Request::Shutdown => {
                 operators_only(caller)?;

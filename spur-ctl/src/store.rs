@@ -3,7 +3,6 @@
 //! A batch is durable as a whole or not at all. Entries are numbered without gaps, so that a replicated log can sit behind the
 //! same interface. Why `SQLite`, and what a torn tail does: `docs/decisions/0001-store.md`.
 
-pub mod peek;
 mod room;
 pub mod sqlite;
 #[cfg(test)]

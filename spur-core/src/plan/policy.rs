@@ -8,7 +8,7 @@
 //!
 //! Why these numbers, and what else was tried: `docs/decisions/queue-policy.md`.
 
-use super::predict::{limit_secs, run_secs};
+use super::predict::limit_secs;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::time::Millis;
@@ -104,12 +104,5 @@ impl Reserved {
     }
 }
 
-/// Seconds for which a job may hold what it gets: what reservations are kept safe by. `None`: for ever.
-pub(crate) fn duration_for_safety(job: &Job) -> Option<u64> {
-    limit_secs(&job.spec)
-}
-
-/// Seconds that it will probably run in all: what estimates go by. `None`: nobody knows.
-pub(crate) fn duration_expected(job: &Job, at: Millis) -> Option<u64> {
-    run_secs(job, at)
-}
+#[cfg(test)]
+mod tests;

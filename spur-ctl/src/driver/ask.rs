@@ -2,6 +2,7 @@
 
 use spur_core::agent::order::{Report, ToAgent};
 use spur_core::api::{Caller, Refusal, Reply};
+use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::event::NodeHello;
 use spur_core::id::{JobId, NodeId, NodeName, StepKind};
@@ -10,7 +11,7 @@ use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepSpec;
 use spur_core::node::{AdminState, FenceState};
 use spur_core::partition::PartitionState;
-use spur_core::time::TimeLimit;
+use spur_core::time::{Millis, TimeLimit};
 use spur_core::usage::idle::Idle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -156,6 +157,8 @@ pub enum Act {
     },
     /// Change a partition.
     UpdatePartition(String, PartitionState),
+    /// Hand out a copy of the state, with the time, as this turn has it.
+    State(oneshot::Sender<(Millis, Box<Cluster>)>),
 }
 
 /// What [`Act::UpdateJob`] changes; `None` leaves a field alone.

@@ -94,6 +94,12 @@ impl Writer {
                 Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
             }
             Act::Script(job) => self.script(turn, job),
+            Act::State(tell) => {
+                // Whoever asked may have gone away.
+                tell.send((super::now(), Box::new(self.cluster.clone())))
+                    .ok();
+                Ok(Reply::Done)
+            }
             Act::Hold(jobs) => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
             Act::Release(jobs) => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
             Act::Requeue(job) => self.requeue(turn, job),

@@ -1,51 +1,44 @@
-//! The whole state for operators' questions about the future. It is read from the database by a connection of its own, on a
-//! thread that may wait, so that neither the writer nor a reader of views notices.
+//! The whole state for operators' questions about the future. The writer only copies it; encoding it is left to a thread that may
+//! take its time.
 
-use super::refuse;
-use crate::store::peek::peek;
-use spur_core::api::{Refusal, RefusalKind, Reply};
-use std::path::PathBuf;
+use super::{Service, refuse};
+use crate::driver::Act;
+use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
-/// Reads of the state at one time: each may need as much memory as the writer's own.
+/// Reads of the state at one time: each needs as much memory as the writer's own, and more.
 const READS: usize = 1;
 
-/// Where the state is kept.
+/// Whose turn it is to read the state.
 #[derive(Debug)]
-pub struct State {
-    database: PathBuf,
-    reads: Arc<Semaphore>,
+pub(super) struct Reads(Arc<Semaphore>);
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(READS)))
+    }
 }
 
-impl State {
-    /// The state in this database.
-    pub fn of(database: PathBuf) -> Self {
-        Self {
-            database,
-            reads: Arc::new(Semaphore::new(READS)),
-        }
-    }
-
-    /// The state as it was last durable.
-    pub(super) async fn read(&self) -> Result<Reply, Refusal> {
-        let Ok(turn) = Arc::clone(&self.reads).try_acquire_owned() else {
-            return Err(refuse(
-                RefusalKind::Busy,
-                "somebody else reads the state now: try again",
-            ));
+impl Service {
+    /// The state as it stands.
+    pub(super) async fn state(&self, caller: &Caller) -> Result<Reply, Refusal> {
+        let busy = |why: &str| refuse(RefusalKind::Busy, why);
+        let Ok(turn) = Arc::clone(&self.reads.0).try_acquire_owned() else {
+            return Err(busy("somebody else reads the state now: try again"));
         };
-        let database = self.database.clone();
+        let (tell, told) = oneshot::channel();
+        let asked = self.ask(caller.clone(), Act::State(tell).into()).await;
+        asked.map_err(|stopped| busy(&stopped.to_string()))??;
+        let state = told.await.map_err(|_| busy("the controller stops"))?;
         let work = move || {
             let _turn = turn;
-            let loaded = peek(&database).map_err(|error| error.to_string())?;
-            let (cluster, at) = loaded.replay();
-            rmp_serde::to_vec_named(&(at, cluster)).map_err(|error| error.to_string())
+            rmp_serde::to_vec_named(&state).map_err(|error| error.to_string())
         };
         let done = tokio::task::spawn_blocking(work).await;
-        match done.unwrap_or_else(|_| Err("reading the state failed".to_owned())) {
+        match done.unwrap_or_else(|_| Err("the state could not be encoded".to_owned())) {
             Ok(bytes) => Ok(Reply::State(bytes)),
-            Err(why) => Err(refuse(RefusalKind::NotDurable, why)),
+            Err(why) => Err(refuse(RefusalKind::Invalid, why)),
         }
     }
 }

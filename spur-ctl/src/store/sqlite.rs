@@ -327,7 +327,7 @@ fn version(db: &Connection) -> rusqlite::Result<Option<i64>> {
     .optional()
 }
 
-pub(super) fn entry<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<(u64, u64, &'a [u8])> {
+fn entry<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<(u64, u64, &'a [u8])> {
     let (seq, at): (i64, i64) = (row.get(0)?, row.get(1)?);
     Ok((
         seq.unsigned_abs(),

@@ -2,6 +2,7 @@
 
 use super::sqlite::Sqlite;
 use super::{Batch, Loaded, Store};
+use spur_core::cluster::Cluster;
 use spur_core::event::Event;
 use spur_core::id::{JobId, Seq};
 use spur_core::job::spec::Payload;
@@ -60,7 +61,7 @@ fn conforms<S: Store>(open: &dyn Fn() -> S) {
     assert_eq!(loaded.entries, expect(0, 4), "entries come back in order");
     assert_eq!(loaded.last(), Seq(4));
 
-    let mut cluster = spur_core::cluster::Cluster::default();
+    let mut cluster = Cluster::default();
     cluster.name = "kept".into();
     store.snapshot(&cluster).unwrap();
     assert_eq!(store.log_bytes(), 0);

@@ -4,12 +4,13 @@ use crate::agent::Agent;
 use crate::process::{Asker, Controller, spec, step};
 use rustix::process::{Gid, Uid};
 use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
+use spur_core::cluster::Cluster;
 use spur_core::id::JobId;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState, Reason};
 use spur_core::node::AdminState;
 use spur_core::partition::PartitionState;
-use spur_core::time::TimeLimit;
+use spur_core::time::{Millis, TimeLimit};
 use spur_proto::client::Client;
 use std::future::Future;
 
@@ -314,4 +315,21 @@ fn what_is_too_large_or_makes_no_sense_is_refused_and_nothing_is_half_done() {
         JobId(1),
         "no number was used up"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_read_the_whole_state_and_nobody_else_does() {
+    let controller = Controller::start();
+    let (_agent, _) = Agent::connect(&controller, "n1").await;
+    let job = submit(&controller, ALICE);
+    let denied = Some(RefusalKind::AccessDenied);
+    assert_eq!(kind(ask(&controller, ALICE, Request::State)), denied);
+    let Ok(Reply::State(bytes)) = ask(&controller, OPERATOR, Request::State) else {
+        panic!("no state for an operator");
+    };
+    let (at, cluster): (Millis, Cluster) = rmp_serde::from_slice(&bytes).unwrap();
+    assert_eq!(cluster.jobs[&job].spec.owner.uid.0, ALICE);
+    assert_eq!(cluster.nodes.len(), 1);
+    assert!(at >= cluster.jobs[&job].submitted);
+    spur_core::check::check(&cluster).unwrap();
 }

@@ -194,6 +194,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_object_has_the_names_that_programs_look_for() {
+        let text = "timestamp,duration,num_gpus,gpu_time,cluster\n0,3600,16,0,a\n0,7200,16,0,b\n10,60,1,0,a\n\n";
+        let trace = Trace::read("t", text).unwrap();
+        let report = replay::replay(trace, &Setup::new(2, 8), Vec::new(), None).unwrap();
+        let object = object(&report, 1.5);
+        let waits = &object["mean_wait_hours"];
+        assert_eq!(waits["gpus_16_up"], json!(0.5083));
+        assert_eq!(waits["by_size"]["16"], json!(0.5083));
+        assert!(waits["all"].is_f64() && waits["by_size"]["1"].is_f64());
+        assert_eq!(object["jobs"]["all"], json!(3));
+        assert_eq!(object["decision_hash"].as_str().unwrap().len(), 16);
+        assert_eq!(object["seconds"], json!(1.5));
+    }
+
+    #[test]
     fn loads() {
         for (text, load) in [
             ("0.73", 730),
