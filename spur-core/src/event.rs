@@ -60,6 +60,10 @@ pub struct NodeHello {
 }
 
 /// A decision or a fact. The log is a sequence of `(at, Event)`.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest comes once for each connection of a node"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// Partitions and defaults, from the configuration.

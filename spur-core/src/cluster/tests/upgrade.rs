@@ -190,7 +190,9 @@ impl Writer {
         let first = NodeName::new("n1").unwrap();
         let leaf = Switch {
             name: "s1".to_owned(),
-            nodes: vec![first.clone()],
+            nodes: ["n1", "n2", "n3"]
+                .map(|name| NodeName::new(name).unwrap())
+                .to_vec(),
             switches: Vec::new(),
         };
         let config = NodeConfig {

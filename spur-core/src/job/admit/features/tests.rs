@@ -193,19 +193,6 @@ fn what_no_state_of_the_cluster_could_satisfy_is_refused_with_what_is_missing_wh
 }
 
 #[test]
-fn nodes_that_cannot_follow_one_another_are_refused() {
-    let world = world(|_| {});
-    let kind = RefusalKind::TopologyUnavailable;
-    let row = JobSpec {
-        contiguous: true,
-        exclude: vec!["n2".to_owned()],
-        ..gang(3, 1)
-    };
-    let text = "partition gpu has no 3 nodes that follow one another".to_owned();
-    assert_eq!(asked(&world, row).unwrap_err(), (kind, text));
-}
-
-#[test]
 fn gpus_that_no_single_node_has_may_be_on_several() {
     let mut world = world(|_| {});
     let asked_for = |count| JobSpec {
