@@ -57,7 +57,7 @@ pub(super) fn returns<'a>(
         0 => None,
         missing => busy.get(missing - 1).and_then(|node| node.until),
     };
-    let shown = busy.iter().take(missing.max(1).min(NODES_MAX));
+    let shown = busy.iter().take(missing.clamp(1, NODES_MAX));
     Returns {
         releases: shown.flat_map(|node| releases(want, node)).collect(),
         enough: enough.filter(|_| !want.spreads),
