@@ -121,34 +121,8 @@ fn spur(bins: &Path, nodes: u32, jobs: u32, report: &mut Report) -> Result<f64> 
         "  spur: submitted by {CLIENTS} clients: {:.0} jobs/s",
         f64::from(jobs) / begun.elapsed().as_secs_f64()
     ));
-    let before = counters(&cluster)?;
-    ensure!(
-        before.waiting >= jobs.into(),
-        "only {} jobs wait",
-        before.waiting
-    );
-    let begun = Instant::now();
-    set("State=UP")?;
-    let mut placed = None;
-    let ended = loop {
-        let now = counters(&cluster)?;
-        if placed.is_none() && now.waiting == 0 {
-            placed = Some(begun.elapsed());
-        }
-        if now.waiting == 0 && now.running == 0 {
-            break begun.elapsed();
-        }
-        if begun.elapsed() > LIMIT {
-            bail!(
-                "after {LIMIT:?} {} jobs wait and {} run",
-                now.waiting,
-                now.running
-            );
-        }
-        std::thread::sleep(LOOK);
-    };
+    let (placed, ended) = drain(&cluster, jobs, &set)?;
     let rate = |span: Duration| f64::from(jobs) / span.as_secs_f64();
-    let placed = placed.unwrap_or(ended);
     report.line(&format!(
         "  spur: placed and durable: {:.0} jobs/s ({:.2} s)",
         rate(placed),
@@ -164,6 +138,40 @@ fn spur(bins: &Path, nodes: u32, jobs: u32, report: &mut Report) -> Result<f64> 
     }
     cluster.down()?;
     Ok(rate(ended))
+}
+
+/// Sets the partition up, and waits until every job was placed, and until every job was reported over.
+fn drain(
+    cluster: &DevCluster,
+    jobs: u32,
+    set: &impl Fn(&str) -> Result<()>,
+) -> Result<(Duration, Duration)> {
+    let before = counters(cluster)?;
+    ensure!(
+        before.waiting >= jobs.into(),
+        "only {} jobs wait",
+        before.waiting
+    );
+    let begun = Instant::now();
+    set("State=UP")?;
+    let mut placed = None;
+    loop {
+        let now = counters(cluster)?;
+        if now.waiting == 0 {
+            let placed = *placed.get_or_insert_with(|| begun.elapsed());
+            if now.running == 0 {
+                return Ok((placed, begun.elapsed()));
+            }
+        }
+        if begun.elapsed() > LIMIT {
+            bail!(
+                "after {LIMIT:?} {} jobs wait and {} run",
+                now.waiting,
+                now.running
+            );
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 struct Counters {
