@@ -14,12 +14,11 @@ pub(super) fn of_class(
     partition: &Partition,
     class: &Class,
 ) -> Option<(Reason, String)> {
-    let nodes = partition.nodes.as_ref();
-    let member = |node: &&Node| nodes.is_none_or(|nodes| nodes.contains(&node.name));
-    let members = || cluster.nodes.values().filter(member);
     let name = &partition.name;
-    let (wanted, there) = (class.ask().nodes_min as usize, members().count());
-    if wanted > there {
+    let wanted = class.ask().nodes_min as usize;
+    // Counting stops where it is enough: this is asked for every class in every pass.
+    if members(cluster, partition).take(wanted).count() < wanted {
+        let there = members(cluster, partition).count();
         let text = format!("it asks for {wanted} nodes, and partition {name} has {there}");
         return Some((Reason::PartitionNodeLimit, text));
     }
@@ -29,8 +28,10 @@ pub(super) fn of_class(
             let features: Vec<&str> = cluster.features(node).collect();
             parsed.matches(&features)
         };
-        let fitting = members().filter(fits).count();
+        let fitting = members(cluster, partition).filter(fits);
+        let fitting = fitting.take(wanted).count();
         if fitting < wanted {
+            let there = members(cluster, partition).count();
             let text = format!(
                 "{fitting} of {there} nodes of partition {name} have the features {}, and it asks for {wanted}",
                 class.constraint
@@ -46,6 +47,14 @@ pub(super) fn of_class(
         Reason::Cleaning,
         format!("its last run is not cleaned up on {name}, which it names"),
     ))
+}
+
+/// Nodes of a partition that have registered.
+fn members<'a>(cluster: &'a Cluster, partition: &'a Partition) -> impl Iterator<Item = &'a Node> {
+    let named = partition.nodes.iter().flatten();
+    let named = named.filter_map(|name| cluster.nodes.get(cluster.node_ids.get(name)?));
+    let every = partition.nodes.is_none().then(|| cluster.nodes.values());
+    named.chain(every.into_iter().flatten())
 }
 
 fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
