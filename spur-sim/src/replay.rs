@@ -76,9 +76,10 @@ pub fn replay(
     let start = trace.jobs.first().map_or(Millis(0), |job| job.submitted);
     let mut drive = Drive::new(Cluster::default(), start, Log::new(start, log));
     for event in setup::events(setup, &trace) {
-        match event {
-            Event::NodeConnected(hello) => drive.connect(hello),
-            event => drive.decide(event),
+        if let Event::NodeConnected(hello) = event {
+            drive.connect(hello);
+        } else {
+            drive.decide(event);
         }
     }
     check_faults(&faults, setup)?;

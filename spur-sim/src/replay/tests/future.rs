@@ -29,25 +29,10 @@ fn cluster(jobs: &[JobSpec]) -> Cluster {
     let apply = |cluster: &mut Cluster, event: Event| {
         assert_eq!(cluster.apply(NOW, &event).ignored, None, "{event:?}");
     };
-    for event in setup::events(&Setup::new(2, 8), &trace(&[(0, 1, 1, "a")])) {
-        let event = match event {
-            Event::Configured {
-                cluster,
-                min_job_age,
-                node_timeout,
-                node_config,
-                topology,
-                ..
-            } => Event::Configured {
-                cluster,
-                partitions: vec![open_partition("all", 1)],
-                min_job_age,
-                node_timeout,
-                node_config,
-                topology,
-            },
-            event => event,
-        };
+    for mut event in setup::events(&Setup::new(2, 8), &trace(&[(0, 1, 1, "a")])) {
+        if let Event::Configured { partitions, .. } = &mut event {
+            *partitions = vec![open_partition("all", 1)];
+        }
         apply(&mut cluster, event);
     }
     for spec in jobs {
