@@ -100,8 +100,8 @@ fn equal_jobs(rounds: usize) {
         ..World::busy(1, 0)
     };
     many.now = one.now;
-    one.submit(1, |_| world::gpus(8, 8, 64_000, 3_600));
-    many.submit(1_000_000, |_| world::gpus(8, 8, 64_000, 3_600));
+    one.submit_equal(1, world::gpus(8, 8, 64_000, 3_600));
+    many.submit_equal(1_000_000, world::gpus(8, 8, 64_000, 3_600));
     let budget = Budget::default();
     let first = measure(&many.cluster, many.now, budget, rounds);
     first.say("plan_million_unexplained");

@@ -156,6 +156,20 @@ impl World {
             .apply(self.now, &Event::Purged { jobs: vec![job] });
     }
 
+    /// Submits so many that are equal: more than admission would let wait beside what runs.
+    pub(crate) fn submit_equal(&mut self, count: u32, mut spec: JobSpec) {
+        let admitted = admit(&self.cluster, &mut spec, self.now).expect("it is possible");
+        let spec = Arc::new(spec);
+        for _ in 0..count {
+            let event = Event::Submitted {
+                job: self.cluster.next_job_id().expect("numbers suffice"),
+                spec: Arc::clone(&spec),
+                priority: admitted.priority,
+            };
+            self.cluster.apply(self.now, &event);
+        }
+    }
+
     /// Submits so many; what applying that took.
     pub(crate) fn submit(&mut self, count: u32, spec: impl Fn(&mut Dice) -> JobSpec) -> Duration {
         let mut spent = Duration::ZERO;
