@@ -121,6 +121,9 @@ fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Opt
         return None;
     }
     match source.fabric() {
+        Some(fabric) if ask.contiguous && fabric.is_block() => {
+            near::in_a_row(source, ask, found, nodes)
+        }
         // Segments are of equal nodes.
         Some(fabric) if ask.segment > 1 && fabric.is_block() => None,
         Some(fabric) => near::within_domains(source, fabric, ask, &found, nodes),

@@ -34,8 +34,11 @@ pub(super) fn together<'a>(
             return None;
         }
         match source.fabric() {
-            Some(fabric) => topology::choose(fabric, &candidates, wish),
-            None => topology::in_a_row(&candidates, |at| source.rank(at), nodes),
+            // As Slurm, whose trees know no order of nodes.
+            Some(fabric) if !(ask.contiguous && fabric.is_block()) => {
+                topology::choose(fabric, &candidates, wish)
+            }
+            Some(_) | None => topology::in_a_row(&candidates, |at| source.rank(at), nodes),
         }
     })
 }
