@@ -22,6 +22,7 @@ const HOLLOW_MAX: u32 = 10_000;
 /// A cluster to try out, on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "spur dev", version)]
+#[expect(clippy::large_enum_variant, reason = "parsed once")]
 enum Args {
     /// Start a cluster; returns when every node is idle.
     Up(Up),
