@@ -2,7 +2,7 @@
 
 pub(crate) mod ask;
 mod bars;
-mod bits;
+pub(crate) mod bits;
 mod caps;
 pub(crate) mod class;
 mod devices;

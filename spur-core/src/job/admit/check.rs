@@ -9,10 +9,11 @@ use crate::job::spec::JobSpec;
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::plan::ask::{Ask, Need};
+use crate::plan::filter;
 use crate::plan::fit::{Source, pick};
 use crate::plan::slot::Slot;
 use crate::plan::topology::Fabric;
-use crate::slurm::constraint;
+use crate::slurm::constraint::{self, Constraint};
 use std::collections::BTreeSet;
 
 /// Names of nodes.
@@ -101,8 +102,10 @@ pub(super) fn satisfiable(
     let sets = features::sets(cluster, &constraint, &nodes);
     let fits = |ask: &Ask<'_>| {
         sets.iter().any(|set| {
-            let empty = Empty::new(cluster, set.iter().copied(), spec);
-            features::enough(cluster, &constraint, set, spec) && pick(&empty, ask).is_some()
+            let mut empty = Empty::new(cluster, set.iter().copied(), spec);
+            features::enough(cluster, &constraint, set, spec)
+                && empty.require_kinds(cluster, &constraint, ask)
+                && pick(&empty, ask).is_some()
         })
     };
     if fits(&ask) {
@@ -155,6 +158,7 @@ fn members<'a>(cluster: &'a Cluster, partition: &Partition) -> Option<Vec<&'a No
 
 /// Nodes as if all were up and empty.
 struct Empty<'a> {
+    nodes: Vec<&'a Node>,
     slots: Vec<Slot<'a>>,
     required: Vec<usize>,
     fabric: &'a Fabric,
@@ -168,6 +172,7 @@ impl<'a> Empty<'a> {
         let fabric = cluster.fabric();
         let ranks = spec.contiguous.then(|| cluster.fleet().ranks());
         let mut empty = Self {
+            nodes: Vec::new(),
             slots: Vec::new(),
             required: Vec::new(),
             fabric,
@@ -181,12 +186,33 @@ impl<'a> Empty<'a> {
             if wanted.contains(node.name.as_str()) {
                 empty.required.push(empty.slots.len());
             }
+            empty.nodes.push(node);
             empty.slots.push(Slot::empty(shape));
             empty.leaves.push(fabric.leaf(node.id));
             let rank = ranks.as_ref().and_then(|ranks| ranks.get(&node.id));
             empty.ranks.extend(rank);
         }
         empty
+    }
+
+    /// Makes the job get as many nodes of each kind as its constraint says, as the planner does: nodes that can hold a part of it.
+    /// Says whether there are so many.
+    fn require_kinds(&mut self, cluster: &Cluster, constraint: &Constraint, ask: &Ask<'_>) -> bool {
+        let kinds = features::kinds(cluster, constraint, &self.nodes);
+        let least = kinds.iter().map(|(_, count)| *count).sum::<usize>();
+        let least = u32::try_from(least.max(self.required.len())).unwrap_or(u32::MAX);
+        let of = |need: Need| {
+            let fits = |at: usize| self.slots.get(at).is_some_and(|slot| slot.fits(ask, need));
+            filter::of_each_kind(&kinds, fits)
+        };
+        let part = ask.even_part(ask.nodes_min.max(least));
+        let Some(found) = of(part).or_else(|| of(ask.least_part())) else {
+            return false;
+        };
+        self.required.extend(found);
+        self.required.sort_unstable();
+        self.required.dedup();
+        true
     }
 }
 

@@ -5,6 +5,7 @@ use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::job::spec::JobSpec;
 use crate::node::Node;
+use crate::plan::bits::Bits;
 use crate::slurm::constraint::{self, Constraint};
 
 /// Checks `-C` and `--prefer`, written as Slurm keeps them: with `&` for commas.
@@ -78,6 +79,25 @@ pub(super) fn enough(
         nodes.iter().filter(has).count() >= *count as usize
     });
     each && sum <= u64::from(spec.nodes_max.max(spec.nodes_min))
+}
+
+/// Positions of the nodes of each kind of which the constraint wants a number, with that number.
+pub(super) fn kinds(
+    cluster: &Cluster,
+    constraint: &Constraint,
+    nodes: &[&Node],
+) -> Vec<(Bits, usize)> {
+    let kind = |(group, count): &(constraint::Group, u32)| {
+        let mut bits = Bits::none(nodes.len());
+        for (at, node) in nodes.iter().enumerate() {
+            let features: Vec<&str> = cluster.features(node).collect();
+            if group.matches(|name| features.contains(&name)) {
+                bits.set(at);
+            }
+        }
+        (bits, *count as usize)
+    };
+    constraint.counts().iter().map(kind).collect()
 }
 
 #[cfg(test)]
