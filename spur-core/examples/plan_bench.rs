@@ -310,7 +310,7 @@ impl World {
 fn status(field: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
-    let number = line.and_then(|rest| rest.split_whitespace().nth(0)?.parse::<u64>().ok());
+    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     number.unwrap_or(0) / 1_024
 }
 

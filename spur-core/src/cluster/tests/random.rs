@@ -420,6 +420,21 @@ impl History {
         }
     }
 
+    fn run_use(&mut self, job: JobId, node: NodeId, gpu: u32, busy: Option<u16>) {
+        let idle = busy.is_none().then(super::usage::idle);
+        self.apply(Event::GpuIdle {
+            node,
+            job,
+            gpu,
+            idle,
+        });
+        let gpus = busy.map(|busy| vec![(gpu, busy), (0, 0)]);
+        self.apply(Event::Utilization {
+            node,
+            gpus: gpus.unwrap_or_default(),
+        });
+    }
+
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in run")]
     fn run_node(&mut self, op: Op) {
         match op {
@@ -455,19 +470,8 @@ impl History {
                 gpu,
                 busy,
             } => {
-                let (job, node) = (self.job(job), NodeId(node));
-                let idle = busy.is_none().then(super::usage::idle);
-                self.apply(Event::GpuIdle {
-                    node,
-                    job,
-                    gpu,
-                    idle,
-                });
-                let gpus = busy.map(|busy| vec![(gpu, busy), (0, 0)]);
-                self.apply(Event::Utilization {
-                    node,
-                    gpus: gpus.unwrap_or_default(),
-                });
+                let job = self.job(job);
+                self.run_use(job, NodeId(node), gpu, busy);
             }
             Op::Wait { secs } => self.wait(secs),
             Op::Garbage {

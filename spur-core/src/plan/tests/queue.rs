@@ -105,19 +105,21 @@ fn tier_then_priority_then_niceness_then_age() {
     assert_eq!(order, [urgent, important, old, young, nice]);
 }
 
-#[test]
-fn every_reason_to_wait() {
-    let mut world = World::new(2, 8);
-    let cluster = "test".to_owned();
-    let partitions = ["gpu", "down", "off", "gone"].map(partition).to_vec();
+fn configure(world: &mut World, partitions: &[&str]) {
     world.does(Event::Configured {
-        cluster,
-        partitions,
+        cluster: "test".to_owned(),
+        partitions: partitions.iter().map(|name| partition(name)).collect(),
         min_job_age: 300,
         node_timeout: 60,
         node_config: Default::default(),
         topology: Default::default(),
     });
+}
+
+#[test]
+fn every_reason_to_wait() {
+    let mut world = World::new(2, 8);
+    configure(&mut world, &["gpu", "down", "off", "gone"]);
     let within = |partition: &str| JobSpec {
         partition: partition.to_owned(),
         ..batch()
@@ -154,16 +156,7 @@ fn every_reason_to_wait() {
         reason: reason_of_drain,
         by: Uid(0),
     });
-    let partitions = ["gpu", "down", "off"].map(partition).to_vec();
-    let cluster = "test".to_owned();
-    world.does(Event::Configured {
-        cluster,
-        partitions,
-        min_job_age: 300,
-        node_timeout: 60,
-        node_config: Default::default(),
-        topology: Default::default(),
-    });
+    configure(&mut world, &["gpu", "down", "off"]);
     assert!(world.plan().placements.is_empty());
     for (job, expected, text) in [
         (later, Reason::BeginTime, ""),

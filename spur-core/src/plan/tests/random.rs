@@ -273,9 +273,10 @@ impl Stream {
                 break;
             }
             for event in due {
-                let ended = match &event {
-                    Event::TimedOut { job } => Some(*job),
-                    _ => None,
+                let ended = if let Event::TimedOut { job } = &event {
+                    Some(*job)
+                } else {
+                    None
                 };
                 self.apply(event);
                 ended.into_iter().for_each(|job| self.clean(job));

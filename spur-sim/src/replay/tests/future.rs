@@ -106,7 +106,7 @@ fn predictions_come_first_and_limits_are_the_worst_case() {
         (secs(&answer.expected), secs(&answer.at_worst)),
         (Some(600), Some(5000))
     );
-    let cluster = super::future::cluster(&[wants(2, 8, 5000), wants(2, 8, 5000)]);
+    let cluster = self::cluster(&[wants(2, 8, 5000), wants(2, 8, 5000)]);
     let new = Wanted::Request(Box::new(wants(1, 1, 60)));
     let answer = asked(&cluster, new, 0).unwrap().remove(0);
     assert_eq!((answer.job, secs(&answer.at_worst)), (JobId(3), Some(5000)));
