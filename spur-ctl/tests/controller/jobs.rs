@@ -7,7 +7,7 @@ use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::{JobId, StepKind, Uid};
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState, Reason};
-use spur_core::time::Millis;
+use spur_core::time::{Millis, TimeLimit};
 
 #[tokio::test]
 async fn a_batch_job_runs_from_submission_to_a_clean_node() {
@@ -177,7 +177,10 @@ async fn a_gang_gets_all_of_its_nodes_or_none() {
     client
         .job_until(gang, "a reason", |view| view.reason == Reason::Resources)
         .await;
-    let fits = client.submit(spec(JobKind::Batch, 1)).await.unwrap();
+    // One that has ended, by its limit, before the gang's nodes are free at the latest.
+    let mut brief = spec(JobKind::Batch, 1);
+    brief.time_limit = Some(TimeLimit::Secs(60));
+    let fits = client.submit(brief).await.unwrap();
     let fitting = two.assigned().await;
     two.launched().await;
     assert_eq!(fitting.job, fits);

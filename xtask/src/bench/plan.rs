@@ -132,18 +132,27 @@ fn svg(curves: &BTreeMap<String, Curve>) -> String {
             name,
         );
     }
-    for ((_, points), colour) in curves.iter().zip(COLOURS.iter().cycle()) {
-        let points = points
-            .iter()
-            .map(|(count, millis)| format!("{:.1},{:.1}", x(*count), y(*millis)));
-        let points = points.collect::<Vec<_>>().join(" ");
-        writeln!(
-            text,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{points}\"/>"
-        )
-        .ok();
+    for (points, colour) in curves.values().zip(COLOURS.iter().cycle()) {
+        let points = points.iter().map(|(count, millis)| (x(*count), y(*millis)));
+        line(&mut text, points, colour);
     }
-    for (at, colour) in (0u32..).zip(COLOURS.iter().cycle()).take(curves.len()) {
+    legend(&mut text, curves.len());
+    text + "</svg>\n"
+}
+
+fn line(text: &mut String, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
+    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let points = points.join(" ");
+    writeln!(
+        text,
+        "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{points}\"/>"
+    )
+    .ok();
+}
+
+/// The colours beside the names at the right.
+fn legend(text: &mut String, curves: usize) {
+    for (at, colour) in (0u32..).zip(COLOURS.iter().cycle()).take(curves) {
         let down = MARGIN + 16.0 * f64::from(at) - 34.0;
         writeln!(
             text,
@@ -152,7 +161,6 @@ fn svg(curves: &BTreeMap<String, Curve>) -> String {
         )
         .ok();
     }
-    text + "</svg>\n"
 }
 
 fn powers((low, high): (f64, f64)) -> impl Iterator<Item = f64> {

@@ -68,12 +68,7 @@ pub fn spec(
         hold: options.on("hold"),
         nice: nice(options)?,
         requeue: kind == JobKind::Batch && requeue(options),
-        work_dir: here.absolute(
-            options
-                .value("chdir")
-                .unwrap_or(".")
-                .trim_start_matches("./"),
-        ),
+        work_dir: work_dir(options, here),
         stdin: file("input"),
         stdout: file("output"),
         stderr: file("error"),
@@ -95,6 +90,11 @@ pub fn spec(
         contiguous: options.on("contiguous"),
     };
     Ok((combined::settled(options, tidied(spec))?, warning))
+}
+
+fn work_dir(options: &Options, here: &Surroundings) -> String {
+    let given = options.value("chdir").unwrap_or(".");
+    here.absolute(given.trim_start_matches("./"))
 }
 
 /// `-D .` and the default are the working directory itself.
