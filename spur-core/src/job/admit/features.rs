@@ -66,18 +66,9 @@ pub(super) fn enough(
     nodes: &[&Node],
     spec: &JobSpec,
 ) -> bool {
-    let counts = constraint.counts();
-    let sum = counts
-        .iter()
-        .map(|(_, count)| u64::from(*count))
-        .sum::<u64>();
-    let each = counts.iter().all(|(group, count)| {
-        let has = |node: &&&Node| {
-            let features: Vec<&str> = cluster.features(node).collect();
-            group.matches(|name| features.contains(&name))
-        };
-        nodes.iter().filter(has).count() >= *count as usize
-    });
+    let kinds = kinds(cluster, constraint, nodes);
+    let sum = kinds.iter().map(|(_, count)| *count as u64).sum::<u64>();
+    let each = kinds.iter().all(|(nodes, count)| nodes.len() >= *count);
     each && sum <= u64::from(spec.nodes_max.max(spec.nodes_min))
 }
 
