@@ -148,6 +148,8 @@ struct Own {
     /// CPU time of all of its threads and children, µs, at the last second.
     cost: u64,
     memory: u64,
+    /// Time of the programs in the kernel, µs; asking takes a system call for each.
+    bpf: Option<u64>,
     overruns: u64,
     lost: u64,
     /// Values of the last reading.
@@ -345,6 +347,7 @@ impl Sampler {
         while self.own.rates.len() > 10 {
             self.own.rates.pop_front();
         }
+        self.own.bpf = self.kernel.own_time();
         if self.times.seconds % 10 == 1 {
             self.own.memory = resident().unwrap_or(0);
         }

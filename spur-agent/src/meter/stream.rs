@@ -43,10 +43,10 @@ const OUT_MAX: usize = 512;
 const LATE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Readings that come faster than [`FAST`] go out together once in so long: each time the thread wakes costs as much as a reading.
-const TOGETHER: Duration = Duration::from_millis(200);
+const TOGETHER: Duration = Duration::from_millis(400);
 
 /// See [`TOGETHER`].
-const FAST: Duration = Duration::from_millis(500);
+const FAST: Duration = Duration::from_millis(800);
 
 /// How often the disk is tried again that took nothing.
 const DISK_RETRY: Duration = Duration::from_secs(5);

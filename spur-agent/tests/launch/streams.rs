@@ -13,6 +13,18 @@ fn rss_kib(pid: i32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// Bytes that the processes of a group have written so far.
+fn written(cgroup: &std::path::Path) -> u64 {
+    let procs = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap();
+    let io = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let count = |io: String| {
+        let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));
+        line.and_then(|count| count.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    procs.lines().map(|pid| count(io(pid))).sum()
+}
+
 #[test]
 fn a_hundred_megabytes_come_whole_through_little_memory() {
     let bench = Bench::new();
@@ -43,6 +55,11 @@ fn a_slow_reader_slows_the_task_and_costs_little_memory() {
     let client = bench.connect(&spec);
     client.receive();
     // Nothing is read: the task cannot finish writing, while the supervisor still takes orders.
+    super::support::eventually("the writer has to wait", || {
+        let before = written(&spec.cgroup);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        before > 64 << 10 && written(&spec.cgroup) == before
+    });
     super::support::cancel(&client.supervisor, super::support::PATIENCE);
     let pid = client.supervisor.pid();
     super::support::eventually("the task is asked to end", || {

@@ -59,6 +59,8 @@ struct State {
     /// The disk failed, and was not seen to work since.
     failing: bool,
     stop: bool,
+    /// The thread lets more come together: only the word to end may wake it.
+    resting: bool,
     written: u64,
 }
 
@@ -98,6 +100,16 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the thread know of more work, if it waits for some: one that rests looks by itself when it is done, and waking it for
+    /// every job would take a processor from whoever waits for an answer.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let resting = state.resting;
+        drop(state);
+        if !resting {
+            self.work.notify_one();
+        }
     }
 }
 
@@ -146,8 +158,7 @@ impl Store {
             state.jobs.pop_last();
             state.wants_all = true;
         }
-        drop(state);
-        self.shared.work.notify_one();
+        self.shared.wake(state);
     }
 
     /// Pieces of series.
@@ -158,8 +169,7 @@ impl Store {
         let mut state = self.shared.state();
         state.tails.extend(tails);
         state.cut_tails();
-        drop(state);
-        self.shared.work.notify_one();
+        self.shared.wake(state);
     }
 
     /// A node's record; waits while there is no room. The answer is whether it will be written.
@@ -171,8 +181,9 @@ impl Store {
             Ok(room) => room.forget(),
             Err(_) => return false,
         }
-        self.shared.state().records.push_back(Arc::new(incoming));
-        self.shared.work.notify_one();
+        let mut state = self.shared.state();
+        state.records.push_back(Arc::new(incoming));
+        self.shared.wake(state);
         true
     }
 
@@ -201,8 +212,7 @@ impl Store {
         while state.jobs.len() > JOBS_MAX {
             state.jobs.pop_last();
         }
-        drop(state);
-        self.shared.work.notify_one();
+        self.shared.wake(state);
     }
 
     /// Rows and records that wait.

@@ -33,7 +33,17 @@ impl Listener {
             ["----", name, "stdout", "----"] if !self.failures => {
                 self.enter(name.to_owned(), tally)
             }
-            ["FAIL" | "TIMEOUT" | "ABORT" | "SIGKILL" | "SIGSEGV", ..] => {
+            ["TRY", _, "PASS" | "SLOW", ..] => {
+                tally.name_second(&name(&words));
+                self.enter(name(&words), tally)
+            }
+            ["FAIL" | "TIMEOUT" | "ABORT" | "SIGKILL" | "SIGSEGV", ..]
+            | [
+                "TRY",
+                _,
+                "FAIL" | "TIMEOUT" | "ABORT" | "SIGKILL" | "SIGSEGV",
+                ..,
+            ] => {
                 self.passed = None;
                 tally.name_failure(&name(&words));
             }
@@ -131,6 +141,22 @@ mod tests {
             !shown.iter().any(|line| line.contains("noise")),
             "{shown:?}"
         );
+    }
+
+    #[test]
+    fn a_second_try_is_named_and_counts() {
+        let (text, _) = shown(&[
+            "  TRY 1 FAIL [   0.004s] ( 3/22) spur-core id::tests::c",
+            "    why it failed",
+            "  TRY 2 PASS [   0.004s] ( 3/22) spur-core id::tests::c",
+            "  TRY 1 FAIL [   0.004s] ( 4/22) spur-core id::tests::d",
+            "  TRY 2 FAIL [   0.004s] ( 4/22) spur-core id::tests::d",
+            "     Summary [   0.361s] 22 tests run: 21 passed (1 flaky), 1 failed, 0 skipped",
+            "  TRY 2 FAIL [   0.004s] ( 4/22) spur-core id::tests::d",
+        ]);
+        let end = "Passed only when tried again:\n  spur-core id::tests::c\nFailed:\n  spur-core id::tests::d\n\
+                   21 passed, 1 failed, 0 skipped";
+        assert_eq!(text, end);
     }
 
     #[test]

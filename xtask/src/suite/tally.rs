@@ -14,6 +14,7 @@ pub(crate) struct Tally {
     passes: Vec<String>,
     skips: Vec<String>,
     failures: Vec<String>,
+    second: Vec<String>,
 }
 
 impl Tally {
@@ -76,6 +77,12 @@ impl Tally {
         }
     }
 
+    /// Names a test that failed and then passed: its runner's sums count it as passed.
+    pub(super) fn name_second(&mut self, name: &str) {
+        self.failures.retain(|known| known != name);
+        self.second.push(name.to_owned());
+    }
+
     /// A test counted as passed that said it was skipped.
     pub(super) fn skip_passed(&mut self, what: &str) {
         // Its runner's sum may come later.
@@ -116,7 +123,12 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lists = [("Failed:", &self.failures), ("Not run here:", &self.skips)];
+        // What failed comes last: whoever keeps only the end of a long output should see it.
+        let lists = [
+            ("Not run here:", &self.skips),
+            ("Passed only when tried again:", &self.second),
+            ("Failed:", &self.failures),
+        ];
         for (title, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             writeln!(f, "{title}")?;
             for item in list {

@@ -21,7 +21,7 @@ const STAT_EVERY: u64 = 10;
 const RESIDENT_A_SECOND: u64 = 100;
 
 /// Least and most milliseconds between two sums of a group's processes.
-const RESIDENT_MIN: u64 = 2_000;
+const RESIDENT_MIN: u64 = 4_000;
 const RESIDENT_MAX: u64 = 60_000;
 
 impl Sampler {
@@ -29,15 +29,15 @@ impl Sampler {
     pub(super) fn read_kernel(&mut self, now: u64, millis: u64) {
         self.counts.clear();
         self.kernel.read(&mut self.counts);
-        if !self.counts.is_empty() {
-            let owners: BTreeMap<u64, (JobId, StepKind)> = self.owners();
-            for (cgroup, counts) in &self.counts {
-                let step = owners.get(cgroup).and_then(|(job, step)| {
-                    self.jobs
-                        .get_mut(job)
-                        .and_then(|present| present.job.steps.get_mut(step))
-                });
-                if let Some(step) = step {
+        self.counts.sort_unstable_by_key(|(cgroup, _)| *cgroup);
+        for present in self.jobs.values_mut() {
+            for (kind, group) in &present.groups {
+                let counts = self
+                    .counts
+                    .binary_search_by_key(&group.cgroup, |(cgroup, _)| *cgroup)
+                    .ok()
+                    .and_then(|at| self.counts.get(at));
+                if let (Some((_, counts)), Some(step)) = (counts, present.job.steps.get_mut(kind)) {
                     step.take_kernel(*counts);
                 }
             }

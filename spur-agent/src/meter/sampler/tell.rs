@@ -144,10 +144,7 @@ impl Sampler {
                 Metric::AgentLevel,
                 Some(level(u64::from(self.governor.level()))),
             ),
-            (
-                Metric::AgentBpfTime,
-                self.kernel.own_time().map(Value::Count),
-            ),
+            (Metric::AgentBpfTime, self.own.bpf.map(Value::Count)),
         ];
         let key = |metric| SeriesKey {
             subject: Subject::Node,

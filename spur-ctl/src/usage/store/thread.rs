@@ -244,11 +244,12 @@ fn wait(shared: &Shared) -> bool {
 
 /// Lets more come together, unless it is time to end.
 fn pause(shared: &Shared, pause: Duration) {
-    let state = shared.state();
+    let mut state = shared.state();
+    state.resting = true;
     let waited = shared
         .work
         .wait_timeout_while(state, pause, |state| !state.stop);
-    drop(waited.unwrap_or_else(PoisonError::into_inner));
+    waited.unwrap_or_else(PoisonError::into_inner).0.resting = false;
 }
 
 /// What the next transaction writes. Records come after the rows of their jobs, or they would be strangers.
