@@ -24,8 +24,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tonic::transport::Server;
 
-/// Threads that serve connections. The writer has its own.
-const WORKERS: usize = 2;
+/// Most threads that serve connections. The writer has its own.
+const WORKERS_MAX: usize = 4;
 /// How long answers may take to leave after the writer has stopped.
 const FAREWELL: Duration = Duration::from_millis(300);
 /// Most calls at once on one connection.
@@ -68,6 +68,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Threads that serve connections: half of the processors. On two of them a second thread would only be woken to find nothing to do,
+/// for every question; lists are written down beside these threads.
+fn workers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, WORKERS_MAX)
+}
+
 /// Logs to standard error; `SPUR_LOG` chooses what, as `info` or `spur_ctl=debug`.
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SPUR_LOG");
@@ -90,7 +97,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let store = Sqlite::open(&config.state_dir.join("spur.db"))?;
     let parts = driver::start(Box::new(store), &config, Arc::clone(&token))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(workers())
         .enable_all()
         .build()
         .map_err(|cause| DaemonError::System {

@@ -13,7 +13,7 @@ use spur_proto::{client, envelope, wire};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::unix::UCred;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -97,13 +97,14 @@ async fn answer(
             Ok(_) | Err(_) => None,
         };
         let reply = tokio::select! {
-            reply = decide(&calls.service, peer, request) => reply,
+            reply = decide(&calls.service, peer, request, list.is_some()) => reply,
             // Nothing may come before the answer: either the client has gone, or it speaks another protocol.
             _ = from.read_u8() => return Ok(()),
         };
         drop(long);
         let Some(reply) = reply else { return Ok(()) };
-        let written = envelope::write_async(&mut to, &reply, client::REPLY_MAX);
+        let reply = reply?;
+        let written = to.write_all(&reply);
         timeout(READ_WITHIN, written).await.map_err(|_| late())??;
         drop(list);
     }
@@ -148,8 +149,13 @@ fn is_list(request: &api::Request) -> bool {
     )
 }
 
-/// The answer; none if the writer has stopped, for then it is not known what came of the request.
-async fn decide(service: &Service, peer: UCred, question: Question) -> Option<wire::CallReply> {
+/// The answer as it is sent; none if the writer has stopped, for then it is not known what came of the request.
+async fn decide(
+    service: &Service,
+    peer: UCred,
+    question: Question,
+    list: bool,
+) -> Option<io::Result<Vec<u8>>> {
     let answer = match question {
         Ok(request) => {
             let caller = auth::caller(service, peer).await;
@@ -157,5 +163,11 @@ async fn decide(service: &Service, peer: UCred, question: Question) -> Option<wi
         }
         Err(refusal) => Err(refusal),
     };
-    Some(wire::CallReply::from(&answer))
+    let sealed = || envelope::seal(&wire::CallReply::from(&answer), client::REPLY_MAX);
+    // A list takes long to write down; others' calls go on meanwhile.
+    Some(if list {
+        tokio::task::block_in_place(sealed)
+    } else {
+        sealed()
+    })
 }
