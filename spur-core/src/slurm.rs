@@ -2,6 +2,7 @@
 //!
 //! Parsers take what users and scripts write, so none panics and each bounds what it builds.
 
+pub mod bytes;
 pub mod codes;
 pub mod constraint;
 pub mod directive;

@@ -86,6 +86,14 @@ pub fn question(request: &Request) -> Result<Reply, Trouble> {
     client::ask(&address(), request).map_err(trouble)
 }
 
+/// The cluster's name.
+pub fn cluster_name() -> Result<String, Trouble> {
+    match question(&Request::Ping)? {
+        Reply::Pong { cluster, .. } => Ok(cluster),
+        _ => Err(unexpected()),
+    }
+}
+
 /// [`question`], with some patience while nobody listens. Nothing was sent then, so that it is safe to try again.
 pub fn question_patiently(request: &Request) -> Result<Reply, Trouble> {
     let address = address();

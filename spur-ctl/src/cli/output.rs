@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::{Options, Source};
 use super::render::View;
+use spur_core::slurm::bytes;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,9 +14,9 @@ static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// Nobody reads standard output any more.
 static UNREAD: AtomicBool = AtomicBool::new(false);
 
-/// Prints to stdout.
+/// Prints to stdout. Bytes that are kept in the text as characters are bytes again.
 pub fn print(text: &str) {
-    write(text.as_bytes());
+    write(&bytes::restore(text));
 }
 
 /// Writes to stdout. A reader that went away is no failure; any other is said once and makes the exit code 1 ([`code`]).
@@ -78,7 +79,7 @@ pub fn complain(lines: &[String]) {
     if !text.is_empty() {
         text.push('\n');
     }
-    let _written = std::io::stderr().lock().write_all(text.as_bytes());
+    let _written = std::io::stderr().lock().write_all(&bytes::restore(&text));
 }
 
 /// Error lines of a command.
@@ -108,8 +109,9 @@ pub fn format(options: &Options) -> Option<Format> {
     };
     let names = || options.value("Format").map(|f| Format::Names(f.to_owned()));
     // `-l` and the like on the command line win over a format from the environment.
-    let shaped = ["long", "start", "step", "summarize", "Node", "list-reasons"];
-    let overruled = shaped.iter().any(|long| has(options, long));
+    let shaped = ["start", "step", "summarize", "Node", "list-reasons"];
+    let long = options.command == Command::Squeue && on_command_line(options, "long");
+    let overruled = long || shaped.iter().any(|long| on_command_line(options, long));
     match (source("format"), source("Format")) {
         (None, None) => None,
         (a, b) if a.max(b) == Some(Source::Environment) && overruled => None,
@@ -118,8 +120,8 @@ pub fn format(options: &Options) -> Option<Format> {
     }
 }
 
-/// Whether an option that this command may not even have was given.
-fn has(options: &Options, long: &str) -> bool {
+/// Whether an option that this command may not even have was given on the command line.
+pub fn on_command_line(options: &Options, long: &str) -> bool {
     options
         .given()
         .iter()

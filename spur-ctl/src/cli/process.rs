@@ -33,6 +33,11 @@ pub fn uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
+/// The number of the calling user's group.
+pub fn gid() -> u32 {
+    rustix::process::getgid().as_raw()
+}
+
 /// The name of this host.
 pub fn host() -> String {
     rustix::system::uname()

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod clock;
+pub mod data;
 pub mod format;
 pub mod job_columns;
 pub mod job_text;

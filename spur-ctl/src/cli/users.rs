@@ -28,22 +28,42 @@ pub fn names(uids: impl IntoIterator<Item = Uid>) -> BTreeMap<u32, String> {
     names
 }
 
+/// The name of a user; the number if it has none.
+pub fn name(uid: u32) -> String {
+    let found = names([Uid(uid)]).remove(&uid);
+    found.unwrap_or_else(|| uid.to_string())
+}
+
+/// The name of a group; the number if it has none.
+pub fn group_name(gid: u32) -> String {
+    let number = gid.to_string();
+    let is_it = |line: &str| line.split(':').nth(2) == Some(number.as_str());
+    let line = entry_of("group", is_it, &number);
+    let name = line.and_then(|line| line.split(':').next().map(str::to_owned));
+    name.unwrap_or(number)
+}
+
 fn uid_in(line: &str) -> Option<Uid> {
     line.split(':').nth(2)?.parse().ok().map(Uid)
 }
 
 fn entry(is_it: impl Fn(&str) -> bool, key: &str) -> Option<String> {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let local = passwd.lines().find(|line| is_it(line)).map(str::to_owned);
-    local.or_else(|| getent(key).filter(|line| is_it(line)))
+    entry_of("passwd", is_it, key)
 }
 
-fn getent(key: &str) -> Option<String> {
+/// The line of a table: of the file in `/etc` first.
+fn entry_of(table: &str, is_it: impl Fn(&str) -> bool, key: &str) -> Option<String> {
+    let file = std::fs::read_to_string(format!("/etc/{table}")).unwrap_or_default();
+    let local = file.lines().find(|line| is_it(line)).map(str::to_owned);
+    local.or_else(|| getent(table, key).filter(|line| is_it(line)))
+}
+
+fn getent(table: &str, key: &str) -> Option<String> {
     if key.starts_with('-') {
         return None;
     }
     let asked = Command::new("getent")
-        .args(["passwd", key])
+        .args([table, key])
         .stderr(Stdio::null())
         .output()
         .ok()?;
