@@ -5,6 +5,7 @@
 //!  spur_vm (host)   kernel -> modules -> image -> qemu, one verdict line back
 //!  guest_init       process 1 of the machine: mounts, modules, then guest_tests or one command
 //!  guest_tests      the named tests of `guest`, on real DRM render nodes
+//!  golden           recorded commands of the real Slurm, played here and compared (`golden`)
 //!  escape_table     which test closes which of the known escapes (`escapes`), and the verdict over what ran
 //!  tests/cluster    the same helpers, on the machine that builds
 //! ```
@@ -14,6 +15,7 @@
 pub mod cluster;
 pub mod daemons;
 pub mod escapes;
+pub mod golden;
 pub mod guest;
 pub mod host;
 pub mod leftovers;

@@ -7,6 +7,7 @@ mod sample;
 mod scale;
 mod slurm;
 mod starts;
+mod surface;
 mod usage;
 
 use crate::{setup, sh, vm};
@@ -16,13 +17,13 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, meter, place, latency, scale, starts, usage, guard (this one in virtual machines).
+    /// One part only: fence, meter, place, latency, scale, starts, surface, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
     /// Hollow nodes of the parts scale, starts and usage.
     #[arg(long, default_value_t = 1000)]
     nodes: u32,
-    /// Pending jobs of the parts scale and starts.
+    /// Pending jobs of the parts scale, starts and surface.
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
     /// Measure a real Slurm in the same run, by the scripts in this folder (chroot.sh and what it needs).
@@ -93,6 +94,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if wanted("starts") {
         let size = (args.nodes, args.jobs);
         starts::measure(&bins, size, args.slurm.as_deref(), &mut report)?;
+    }
+    if wanted("surface") {
+        surface::measure(&bins, args.jobs, args.slurm.as_deref(), &mut report)?;
     }
     if wanted("usage") {
         usage::measure(&bins, args.nodes, &mut report)?;

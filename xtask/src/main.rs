@@ -5,6 +5,7 @@ mod budget;
 mod demo;
 mod dev;
 mod escapes;
+mod golden;
 mod lint;
 mod meter_check;
 mod setup;
@@ -46,6 +47,8 @@ enum Task {
     Vm(vm::Args),
     /// Run every escape test on every kernel, and print the table of the known escapes.
     Escapes(escapes::Args),
+    /// Play recorded commands of the real Slurm, and say which of ours do the same.
+    Golden(golden::Args),
     /// Measure on every kernel what the BPF programs cost the verifier, and write that as their budget.
     Budget,
     /// Hold the meter against the truth, on real kernels and here, and print the error of everything.
@@ -83,6 +86,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Vm(args) => vm::run(&args),
         Task::Escapes(args) => escapes::run(&args),
+        Task::Golden(args) => golden::run(&args),
         Task::Budget => budget::run(),
         Task::MeterCheck(args) => meter_check::run(&args),
         Task::Bench(args) => bench::run(&args),

@@ -28,6 +28,12 @@ pub fn clock() -> Clock {
     )
 }
 
+/// Whether standard output is a terminal, and somebody looks at it.
+pub fn to_terminal() -> bool {
+    use std::io::IsTerminal as _;
+    std::io::stdout().is_terminal()
+}
+
 /// The number of the calling user.
 pub fn uid() -> u32 {
     rustix::process::getuid().as_raw()

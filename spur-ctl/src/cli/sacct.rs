@@ -1,5 +1,8 @@
 //! `sacct`: jobs of the accounting record.
 
+mod local;
+mod script;
+
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
@@ -9,6 +12,7 @@ use super::render::accounts::{Context, Row, fields, rows};
 use super::render::clock::Clock;
 use super::resolve::filter::{self, Named};
 use super::{output, process, users};
+use local::Local;
 use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
 use spur_core::id::{JobId, StepKind, Uid};
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
@@ -26,8 +30,8 @@ struct Query {
     filter: AccountFilter,
     /// Steps that were named; a job that is named alone comes with all of them.
     named: Vec<(JobId, Option<StepKind>)>,
-    /// Only qualities of service in this list.
-    qos: Vec<String>,
+    /// What is looked at here, and not by the controller.
+    local: Local,
     /// Nothing can match.
     nothing: bool,
     notices: Vec<String>,
@@ -36,13 +40,16 @@ struct Query {
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
     if options.on("helpformat") {
-        output::print(&sheet::help(fields::FIELDS));
+        output::print(&sheet::help(fields::FIELDS.iter()));
         return Ok(0);
     }
     let context = context(options)?;
     let sheet = sheet(options)?;
     let query = query(options, &context.view.clock)?;
     output::complain(&query.notices);
+    if let Some(wanted) = script::wanted(options) {
+        return script::print(wanted, &query);
+    }
     if !options.on("noheader") {
         output::print(&sheet.header());
     }
@@ -56,10 +63,8 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         after = Some(RunKey::of(&last.job));
         let full = runs.len() >= PAGE as usize;
         let mut text = String::new();
-        for run in runs {
-            if !query.qos.is_empty() && !query.qos.contains(&run.job.spec.qos) {
-                continue;
-            }
+        for run in runs.into_iter().filter(|run| query.local.passes(run)) {
+            let run = query.local.truncated(run, &query.filter);
             let lines = rows(run, Vec::new(), !options.on("allocations"));
             for row in lines.iter().filter(|row| query.shows(row)) {
                 text.push_str(&sheet.row(&context, row));
@@ -124,6 +129,7 @@ pub(super) fn context(options: &Options) -> Result<Context, Failure> {
         },
         cluster,
         units,
+        expand: local::is_on(options, "expand-patterns"),
     })
 }
 
@@ -152,7 +158,8 @@ fn sheet(options: &Options) -> Result<Sheet, Failure> {
     } else {
         options.value("format").unwrap_or(fields::DEFAULT)
     };
-    Sheet::parse(list, fields::FIELDS, style(options)).map_err(failed)
+    let sheet = Sheet::parse(list, fields::FIELDS, style(options)).map_err(failed)?;
+    Ok(sheet.raw(!process::to_terminal()))
 }
 
 /// Values of an option that may be given several times.
@@ -174,7 +181,7 @@ fn query(options: &Options, clock: &Clock) -> Result<Query, Failure> {
     query.filter.names = words("name");
     query.filter.nodes = filter::nodes(options, "nodelist")?;
     query.filter.duplicates = options.on("duplicates");
-    query.qos = words("qos");
+    query.local = Local::read(options)?;
     whose(options, &mut query);
     states(options, &mut query)?;
     window(options, clock, &mut query)?;
@@ -256,7 +263,8 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Since midnight, unless a time or jobs are named.
+/// Slurm's window of time, which depends on what else is asked: since midnight; since ever, where jobs are named; and at this very
+/// moment, where states are named alone. With states, the window ends where it begins unless its end is said.
 fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Failure> {
     let moment = |long: &str| {
         let Some(text) = options.value(long) else {
@@ -266,13 +274,21 @@ fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Fai
         let bad = |_| failed(format!("Invalid time specification (pos=0): {text}"));
         read.map(Some).map_err(bad)
     };
-    query.filter.until = moment("endtime")?;
-    let backwards = "Start time requested is after end time";
-    query.filter.since = match moment("starttime")? {
+    let (since, until) = (moment("starttime")?, moment("endtime")?);
+    let jobs = !query.named.is_empty();
+    let states = options.value("state").is_some();
+    query.filter.since = match since {
         Some(since) => Some(since),
-        None if query.named.is_empty() => Some(midnight(clock)),
+        None if jobs => None,
+        None if states => Some(clock.now),
+        None => Some(midnight(clock)),
+    };
+    query.filter.until = match until {
+        Some(until) => Some(until),
+        None if states => Some(since.unwrap_or(clock.now)),
         None => None,
     };
+    let backwards = "Start time requested is after end time";
     match (query.filter.since, query.filter.until) {
         (Some(since), Some(until)) if since > until => Err(failed(backwards)),
         (_, _) => Ok(()),
@@ -304,49 +320,4 @@ impl Query {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::flags::getopt::{self, Source};
-    use spur_core::job::state::JobState;
-    use std::ffi::OsString;
-
-    fn read(line: &str) -> Result<Query, Failure> {
-        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let options = getopt::parse(Command::Sacct, &args, Source::CommandLine)?;
-        // 2026-11-30T01:41:00.
-        query(&options, &Clock::utc(Millis(1_796_002_860_000)))
-    }
-
-    #[test]
-    fn jobs_may_be_named_again_and_again_and_lift_the_window() {
-        let query = read("-j 4 -j 5.batch,5.0 -D").unwrap();
-        assert_eq!(query.filter.ids, [JobId(4), JobId(5)]);
-        assert_eq!(query.named[1], (JobId(5), Some(StepKind::Batch)));
-        assert_eq!((query.filter.since, query.filter.duplicates), (None, true));
-        assert!(read("-j 3_[1-2]").unwrap().nothing);
-        assert!(read("-j x").is_err());
-    }
-
-    #[test]
-    fn the_window_is_the_present_day_unless_said_otherwise() {
-        let midnight = Millis(1_795_996_800_000);
-        assert_eq!(read("").unwrap().filter.since, Some(midnight));
-        let query = read("-S 2026-11-01 -E now -s CD,F,RQ --name a,b -r gpu").unwrap();
-        assert_eq!(query.filter.since, Some(Millis(1_793_491_200_000)));
-        assert_eq!(query.filter.until, Some(Millis(1_796_002_860_000)));
-        assert_eq!(query.filter.states, [JobState::Completed, JobState::Failed]);
-        assert!(
-            read("-s RQ").unwrap().nothing,
-            "no job of ours is in that state"
-        );
-        let earlier = read("-S 00:30 -E 01:00").unwrap().filter;
-        assert_eq!(
-            earlier.since,
-            Some(Millis(midnight.0 + 1_800_000)),
-            "of today, though it is past"
-        );
-        assert!(read("-S now -E now-1hour").is_err());
-        assert!(read("-S whenever").is_err());
-        assert!(read("-s WHAT").is_err());
-    }
-}
+mod tests;

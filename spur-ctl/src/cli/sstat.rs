@@ -15,7 +15,7 @@ use spur_core::job::step::StepState;
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
     if options.on("helpformat") {
-        output::print(&sheet::help(fields::FIELDS));
+        output::print(&sheet::help(fields::of_steps()));
         return Ok(0);
     }
     let named = named(options)?;

@@ -10,7 +10,7 @@ use spur_core::api::{
     UsageReport,
 };
 use spur_core::id::{JobId, NodeName};
-use spur_core::job::state::JobState;
+use spur_core::job::state::{JobState, Reason};
 use spur_core::resources::Gpu;
 use spur_core::time::Millis;
 use spur_core::usage::metric::Metric;
@@ -28,24 +28,50 @@ pub fn matches(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) 
         list.is_empty() || list.contains(value)
     }
     let spec = &job.spec;
-    let ended = requeued.or(job.ended.filter(|_| job.state.is_terminal()));
-    let in_time = filter.until.is_none_or(|until| job.submitted < until)
-        && filter
-            .since
-            .is_none_or(|since| ended.is_none_or(|ended| ended >= since));
     let nodes = filter.nodes.is_empty()
         || job
             .nodes
             .iter()
             .any(|held| filter.nodes.contains(&held.name));
-    in_time
+    in_time(filter, job, requeued)
         && nodes
+        && !never_eligible(job)
         && any(&filter.ids, &job.id)
         && any(&filter.users, &spec.owner.uid)
         && any(&filter.accounts, &spec.account)
         && any(&filter.partitions, &spec.partition)
         && any(&filter.names, &spec.name)
-        && any(&filter.states, &job.state)
+}
+
+/// A job that might not start yet, or was cancelled before it might: Slurm's record begins when a job may.
+fn never_eligible(job: &JobView) -> bool {
+    let kept_back = matches!(
+        job.reason,
+        Reason::JobHeldUser | Reason::JobHeldAdmin | Reason::BeginTime
+    );
+    let early = job.ended.is_some_and(|ended| ended < job.eligible);
+    job.started.is_none() && (kept_back || early && job.state.is_terminal())
+}
+
+/// Whether a run was, in the window of time, in one of the states that are asked for. As in Slurm's record: it waited or ran at
+/// some moment of the window, whatever became of it; or it ended in the window, in that state.
+fn in_time(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) -> bool {
+    let ended = requeued.or(job.ended.filter(|_| job.state.is_terminal()));
+    let after = |end: Option<Millis>| match (filter.since, end) {
+        (Some(since), Some(end)) => end >= since,
+        (None, _) | (_, None) => true,
+    };
+    let before = |start: Millis| filter.until.is_none_or(|until| start <= until);
+    if filter.states.is_empty() {
+        return filter.until.is_none_or(|until| job.submitted < until) && after(ended);
+    }
+    filter.states.iter().any(|state| match state {
+        JobState::Pending => before(job.eligible) && after(job.started.or(ended)),
+        JobState::Running => job.started.is_some_and(before) && after(ended),
+        state => {
+            *state == job.state && requeued.is_none() && after(ended) && ended.is_none_or(before)
+        }
+    })
 }
 
 /// Why a question has no answer.

@@ -31,9 +31,12 @@ pub(super) static ROWS: &[Flag] = &[
     on("associations", SACCT, "only these associations")
         .short('x')
         .refused("there are no associations"),
-    on("batch-script", SACCT, "the batch script")
-        .short('B')
-        .refused("use scontrol write batch_script"),
+    on(
+        "batch-script",
+        SACCT,
+        "the batch script of the jobs that are named",
+    )
+    .short('B'),
     on("brief", SACCT, "job, state and exit code only").short('b'),
     val("clusters", "LIST", SACCT, "clusters to ask")
         .alias(&["cluster"])
@@ -57,8 +60,12 @@ pub(super) static ROWS: &[Flag] = &[
         SACCT,
         "file names with their symbols replaced",
     )
-    .alias(&["expand-pattern"])
-    .ineffective("file names are shown as they were given"),
+    .alias(&["expand-pattern"]),
+    on(
+        "env-vars",
+        SACCT,
+        "the environment of the jobs that are named",
+    ),
     on("federation", SACCT, "jobs of the federation").implied(ONLY_LOCAL),
     val("file", "FILE", SACCT, "a file of the accounting text log")
         .short('f')
@@ -69,8 +76,7 @@ pub(super) static ROWS: &[Flag] = &[
         .env(RECORDS, "FORMAT"),
     val("gid", "LIST", SACCT, "only jobs of these groups")
         .alias(&["group"])
-        .short('g')
-        .refused("use --user"),
+        .short('g'),
     on("help", RECORDS.and(SEFF).and(USAGE), "show this").short('h'),
     on("helpformat", RECORDS, "list the columns").short('e'),
     on("idle", USAGE, "GPUs that are held and not used"),
@@ -82,12 +88,8 @@ pub(super) static ROWS: &[Flag] = &[
     on("local", SACCT, "only this cluster").implied(ONLY_LOCAL),
     on("long", SACCT, "many columns").short('l'),
     val("name", "LIST", SACCT, "only jobs with these names"),
-    val("ncpus", "RANGE", SACCT, "only jobs of this many CPUs")
-        .short('I')
-        .refused("not available yet"),
-    val("nnodes", "RANGE", SACCT, "only jobs of this many nodes")
-        .short('i')
-        .refused("not available yet"),
+    val("ncpus", "RANGE", SACCT, "only jobs of this many CPUs").short('I'),
+    val("nnodes", "RANGE", SACCT, "only jobs of this many nodes").short('i'),
     on(
         "noconvert",
         RECORDS,
@@ -124,19 +126,15 @@ pub(super) static ROWS: &[Flag] = &[
         SACCT,
         "only jobs of at most this limit",
     )
-    .short('K')
-    .refused("not available yet"),
+    .short('K'),
     val(
         "timelimit-min",
         "TIME",
         SACCT,
         "only jobs of at least this limit",
     )
-    .short('k')
-    .refused("not available yet"),
-    on("truncate", SACCT, "times cut to the window")
-        .short('T')
-        .refused("not available yet"),
+    .short('k'),
+    on("truncate", SACCT, "times cut to the window").short('T'),
     val("uid", "LIST", SACCT, "only jobs of these users")
         .alias(&["user"])
         .short('u'),

@@ -27,6 +27,8 @@ pub struct Context {
     pub cluster: String,
     /// Unit of sizes that was asked for.
     pub units: Option<char>,
+    /// Names of files with their symbols replaced.
+    pub expand: bool,
 }
 
 /// A line: a job, or one of its steps.

@@ -271,20 +271,38 @@ pub enum Stream {
     Err,
 }
 
-/// Where the batch script's stream goes: absolute, with the symbols replaced.
-pub fn file(job: &JobView, stream: Stream) -> String {
+/// Where the batch script's stream goes, as it was asked for.
+fn asked(job: &JobView, stream: Stream) -> &str {
     let spec = &job.spec;
     let output = if spec.stdout.is_empty() {
         filename::DEFAULT_OUTPUT
     } else {
         &spec.stdout
     };
-    let pattern = match stream {
+    match stream {
         Stream::In if spec.stdin.is_empty() => "/dev/null",
         Stream::In => &spec.stdin,
         Stream::Err if !spec.stderr.is_empty() => &spec.stderr,
         Stream::Out | Stream::Err => output,
-    };
+    }
+}
+
+/// The same, absolute, with its symbols as they are.
+pub fn pattern(job: &JobView, stream: Stream) -> String {
+    absolute(asked(job, stream), &job.spec.work_dir)
+}
+
+fn absolute(path: &str, folder: &str) -> String {
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{folder}/{path}")
+    }
+}
+
+/// Where the batch script's stream goes: absolute, with the symbols replaced.
+pub fn file(job: &JobView, stream: Stream) -> String {
+    let (spec, pattern) = (&job.spec, asked(job, stream));
     let names = filename::Names {
         job: job.id.0,
         array: None,
@@ -295,12 +313,7 @@ pub fn file(job: &JobView, stream: Stream) -> String {
         name: &spec.name,
         user: &spec.owner.user,
     };
-    let path = filename::expand(pattern, &names);
-    if path.starts_with('/') {
-        path
-    } else {
-        format!("{}/{path}", spec.work_dir)
-    }
+    absolute(&filename::expand(pattern, &names), &spec.work_dir)
 }
 
 /// The command as records show it.

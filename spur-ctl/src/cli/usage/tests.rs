@@ -128,6 +128,7 @@ fn sacct(report: &UsageReport, list: &str) -> String {
         view: view(at(200)),
         cluster: "base".into(),
         units: None,
+        expand: false,
     };
     let sheet = Sheet::parse(list, fields::FIELDS, Style::Parted("|".into(), false)).unwrap();
     let rows = rows(report.record.clone(), report.now.clone(), false);
@@ -274,6 +275,7 @@ fn a_step_s_line_has_its_own_numbers() {
         view: view(at(11)),
         cluster: String::new(),
         units: None,
+        expand: false,
     };
     let list = "JobID,State,NTasks,MaxRSS,MaxRSSNode,AveRSS,MinCPU,MinCPUNode,AveCPU,TotalCPU,MaxDiskRead,Elapsed,TRESUsageInTot";
     let sheet = Sheet::parse(list, fields::FIELDS, Style::Parted("|".into(), true)).unwrap();

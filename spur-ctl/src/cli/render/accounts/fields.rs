@@ -5,6 +5,7 @@ mod cells;
 
 use super::sheet::Field;
 use super::{Context, Row};
+pub use cells::times::state_word;
 use cells::times::*;
 use cells::used::*;
 use cells::*;
@@ -36,6 +37,7 @@ const fn right(name: &'static str, width: usize, cell: Cell) -> Field {
         width,
         left: false,
         cell,
+        own: false,
     }
 }
 
@@ -45,7 +47,49 @@ const fn left(name: &'static str, width: usize, cell: Cell) -> Field {
         width,
         left: true,
         cell,
+        own: false,
     }
+}
+
+/// A column that Slurm has not.
+const fn own(name: &'static str, width: usize, cell: Cell) -> Field {
+    Field {
+        name,
+        width,
+        left: false,
+        cell,
+        own: true,
+    }
+}
+
+/// The text of a column, by its name; empty if there is none.
+pub fn text_of(name: &str, context: &Context, row: &Row) -> String {
+    let field = FIELDS.iter().find(|field| field.name == name);
+    field
+        .map(|field| (field.cell)(context, row))
+        .unwrap_or_default()
+}
+
+/// The columns of `sstat`, which has only what is measured of steps.
+pub fn of_steps() -> impl Iterator<Item = &'static Field> {
+    let measured = |name: &str| {
+        let starts = [
+            "Ave",
+            "ConsumedEnergy",
+            "MaxDisk",
+            "MaxPages",
+            "MaxRSS",
+            "MaxVMSize",
+        ];
+        let more = ["MinCPU", "ReqCPUFreq", "TRESUsage"];
+        let whole = ["JobID", "NodeList", "NTasks"];
+        starts
+            .iter()
+            .chain(&more)
+            .any(|start| name.starts_with(start))
+            || whole.contains(&name)
+    };
+    FIELDS.iter().filter(move |field| measured(field.name))
 }
 
 /// Every column, in the order of Slurm's list; our own last.
@@ -57,7 +101,7 @@ pub static FIELDS: &[Field] = &[
     right("AllocTRES", 10, alloc_tres),
     right("AssocID", 7, blank),
     right("AveCPU", 10, ave_cpu),
-    right("AveCPUFreq", 10, blank),
+    right("AveCPUFreq", 10, ave_frequency),
     right("AveDiskRead", 14, ave_disk_read),
     right("AveDiskWrite", 14, ave_disk_write),
     right("AvePages", 10, ave_pages),
@@ -81,7 +125,7 @@ pub static FIELDS: &[Field] = &[
     right("ExitCode", 8, exit_code),
     right("Extra", 16, blank),
     right("FailedNode", 16, blank),
-    right("Flags", 20, blank),
+    right("Flags", 20, flags),
     right("GID", 6, gid),
     right("Group", 9, group),
     left("JobID", 12, job_id),
@@ -146,17 +190,17 @@ pub static FIELDS: &[Field] = &[
     right("Timelimit", 10, time_limit),
     right("TimelimitRaw", 12, time_limit_raw),
     right("TotalCPU", 10, total_cpu),
-    right("TRESUsageInAve", 14, blank),
-    right("TRESUsageInMax", 14, blank),
-    right("TRESUsageInMaxNode", 18, blank),
+    right("TRESUsageInAve", 14, tres_in_ave),
+    right("TRESUsageInMax", 14, tres_in_max),
+    right("TRESUsageInMaxNode", 18, tres_in_max_node),
     right("TRESUsageInMaxTask", 18, blank),
     right("TRESUsageInMin", 14, blank),
     right("TRESUsageInMinNode", 18, blank),
     right("TRESUsageInMinTask", 18, blank),
     right("TRESUsageInTot", 14, tres_in),
-    right("TRESUsageOutAve", 15, blank),
-    right("TRESUsageOutMax", 15, blank),
-    right("TRESUsageOutMaxNode", 19, blank),
+    right("TRESUsageOutAve", 15, tres_out_ave),
+    right("TRESUsageOutMax", 15, tres_out_max),
+    right("TRESUsageOutMaxNode", 19, tres_out_max_node),
     right("TRESUsageOutMaxTask", 19, blank),
     right("TRESUsageOutMin", 15, blank),
     right("TRESUsageOutMinNode", 19, blank),
@@ -166,14 +210,14 @@ pub static FIELDS: &[Field] = &[
     right("User", 9, user),
     right("UserCPU", 10, user_cpu),
     right("WCKey", 10, blank),
-    right("WCKeyID", 8, blank),
+    right("WCKeyID", 8, wckey_id),
     right("WorkDir", 15, work_dir),
-    right("GpuEnergy", 10, energy),
-    right("GpuHours", 10, gpu_hours),
-    right("GpuIdle", 8, gpu_idle),
-    right("GpuTimeRAW", 10, gpu_time_raw),
-    right("GpuMem", 10, gpu_mem),
-    right("GpuUtil", 8, gpu_util),
-    right("GpuUtilP50", 10, gpu_p50),
-    right("GpuUtilP95", 10, gpu_p95),
+    own("GpuEnergy", 10, energy),
+    own("GpuHours", 10, gpu_hours),
+    own("GpuIdle", 8, gpu_idle),
+    own("GpuTimeRAW", 10, gpu_time_raw),
+    own("GpuMem", 10, gpu_mem),
+    own("GpuUtil", 8, gpu_util),
+    own("GpuUtilP50", 10, gpu_p50),
+    own("GpuUtilP95", 10, gpu_p95),
 ];

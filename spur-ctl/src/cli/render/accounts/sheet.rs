@@ -13,6 +13,8 @@ pub struct Field {
     pub left: bool,
     /// Its text.
     pub cell: fn(&Context, &Row) -> String,
+    /// Slurm has no such column: it is taken by name, and is in no list of all.
+    pub own: bool,
 }
 
 /// How lines are laid out.
@@ -28,6 +30,7 @@ pub enum Style {
 pub struct Sheet {
     columns: Vec<(&'static Field, usize, bool)>,
     style: Style,
+    raw: bool,
 }
 
 impl Sheet {
@@ -43,7 +46,8 @@ impl Sheet {
                 .split_once('%')
                 .map_or((word, None), |(name, shape)| (name, Some(shape)));
             if name.eq_ignore_ascii_case("all") {
-                columns.extend(table.iter().map(|field| (field, field.width, field.left)));
+                let slurms = table.iter().filter(|field| !field.own);
+                columns.extend(slurms.map(|field| (field, field.width, field.left)));
                 continue;
             }
             let field =
@@ -65,7 +69,19 @@ impl Sheet {
         if columns.is_empty() {
             return Err("No fields requested".to_owned());
         }
-        Ok(Self { columns, style })
+        Ok(Self {
+            columns,
+            style,
+            raw: false,
+        })
+    }
+
+    /// The same with every character as it is. Without it, those that steer a terminal are shown as `?`: names and comments are
+    /// users', and whoever looks at a terminal must not be deceived by them; a program that reads a pipe wants them unharmed.
+    #[must_use]
+    pub fn raw(mut self, raw: bool) -> Self {
+        self.raw = raw;
+        self
     }
 
     /// The lines above the rows.
@@ -88,8 +104,10 @@ impl Sheet {
     fn line(&self, text: impl Fn(&Field) -> String) -> String {
         let mut line = String::new();
         for (at, (field, width, left)) in self.columns.iter().enumerate() {
-            // Names and comments are users': no line of theirs may pass for another, nor steer a terminal.
-            let text = text(field).replace(char::is_control, "?");
+            let mut text = text(field);
+            if !self.raw && text.contains(char::is_control) {
+                text = text.replace(char::is_control, "?");
+            }
             match &self.style {
                 Style::Columns => {
                     put(&mut line, &text, *width, *left);
@@ -140,8 +158,9 @@ fn put(line: &mut String, text: &str, width: usize, left: bool) {
 }
 
 /// `--helpformat`: the names, four to a line.
-pub fn help(table: &[Field]) -> String {
-    let mut names: Vec<&str> = table.iter().map(|field| field.name).collect();
+pub fn help<'a>(table: impl Iterator<Item = &'a Field>) -> String {
+    let slurms = table.filter(|field| !field.own);
+    let mut names: Vec<&str> = slurms.map(|field| field.name).collect();
     names.sort_by_key(|name| name.to_ascii_lowercase());
     let line = |names: &[&str]| {
         let names = names.iter().map(|name| format!("{name:<19}"));

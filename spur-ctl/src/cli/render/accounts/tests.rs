@@ -15,6 +15,7 @@ fn context() -> Context {
         view: view(at(60)),
         cluster: "base".into(),
         units: None,
+        expand: false,
     }
 }
 
@@ -169,7 +170,7 @@ fn a_job_that_ran_in_every_column_that_we_have() {
 
 #[test]
 fn the_list_of_columns_has_all_of_slurm_s() {
-    let ours = help(fields::FIELDS);
+    let ours = help(fields::FIELDS.iter());
     let ours: Vec<&str> = ours.split_whitespace().collect();
     let theirs = recorded("sacct-helpformat.txt").unwrap_or_default();
     for name in theirs.split_whitespace() {

@@ -7,22 +7,29 @@ use spur_core::job::step::StepState;
 use spur_core::slurm::{codes, signal, timespec};
 use spur_core::time::{Millis, TimeLimit};
 
-pub(in super::super) fn state(_: &Context, row: &Row) -> String {
+/// The state in one word.
+pub fn state_word(row: &Row) -> &'static str {
     if let Some(step) = &row.step {
-        let word = match (step.state, step.exit.signal, step.exit.code) {
+        return match (step.state, step.exit.signal, step.exit.code) {
             (StepState::Running, _, _) => "RUNNING",
             (StepState::Ended, 0, 0) => "COMPLETED",
             (StepState::Ended, 0, _) => "FAILED",
             (StepState::Ended, _, _) => "CANCELLED",
         };
-        return word.to_owned();
     }
-    let job = job(row);
-    match (row.run.requeued, job.state, job.cancelled_by) {
-        (Some(_), _, _) => "REQUEUED".to_owned(),
-        (None, JobState::Cancelled, Some(by)) => format!("CANCELLED by {by}"),
-        (None, state, _) => codes::job_state(state, false).to_owned(),
+    match row.run.requeued {
+        Some(_) => "REQUEUED",
+        None => codes::job_state(job(row).state, false),
     }
+}
+
+/// The same, with who cancelled a job.
+pub(in super::super) fn state(_: &Context, row: &Row) -> String {
+    let word = state_word(row);
+    let by = job(row)
+        .cancelled_by
+        .filter(|_| row.step.is_none() && word == "CANCELLED");
+    by.map_or_else(|| word.to_owned(), |by| format!("{word} by {by}"))
 }
 
 pub(in super::super) fn exit_code(_: &Context, row: &Row) -> String {

@@ -3,6 +3,7 @@
 use super::super::super::{Context, Row, numbers};
 use super::{job, task_count};
 use spur_core::id::NodeName;
+use spur_core::job::spec::JobKind;
 use spur_core::slurm::timespec;
 use spur_core::usage::summary::{JobTotals, Processes};
 
@@ -141,49 +142,120 @@ pub(in super::super) fn ave_disk_write(context: &Context, row: &Row) -> String {
 
 /// Totals of a step; a job's line has those of its GPUs. While it runs, GPUs show what they do at this moment, as Slurm's do.
 pub(in super::super) fn tres_in(context: &Context, row: &Row) -> String {
-    let sum = row.sum();
+    let sum = row.sum().filter(|_| row.step.is_some());
     let mut parts = Vec::new();
-    if let Some(sum) = sum.as_ref().filter(|_| row.step.is_some()) {
-        parts.push(format!(
-            "cpu={}",
-            timespec::elapsed_long(sum.cpu_us / 1_000_000)
-        ));
-    }
+    parts.extend(sum.as_ref().map(|sum| cpu_part(sum.cpu_us)));
     let joules = row.totals.gpu_energy_mj.map(|mj| mj / 1000);
+    let joules = joules.or_else(|| row.step.as_ref().map(|_| 0));
     parts.extend(joules.map(|joules| format!("energy={joules}")));
-    if let Some(sum) = sum.as_ref().filter(|_| row.step.is_some()) {
+    if let Some(sum) = &sum {
         parts.extend(sum.read_bytes.map(|bytes| format!("fs/disk={bytes}")));
     }
     let memory = gpu_memory(row);
     parts.extend(memory.map(|bytes| format!("gres/gpumem={}", size(context, Some(bytes)))));
     parts.extend(gpu_percent(row).map(|share| format!("gres/gpuutil={share}")));
-    if let Some(sum) = sum.filter(|_| row.step.is_some()) {
-        let memory = sum.memory_peak;
-        parts.extend(memory.map(|bytes| format!("mem={}", size(context, Some(bytes)))));
+    if let Some(sum) = &sum {
+        parts.extend(memory_part(context, sum.memory_peak));
+        parts.extend(sum.major_faults.map(|pages| format!("pages={pages}")));
     }
     parts.join(",")
 }
 
+fn cpu_part(us: u64) -> String {
+    format!("cpu={}", timespec::elapsed_long(us / 1_000_000))
+}
+
+fn memory_part(context: &Context, bytes: Option<u64>) -> Option<String> {
+    bytes.map(|bytes| format!("mem={}", size(context, Some(bytes))))
+}
+
+/// What a step's tasks used each, on the whole; nothing but the energy, which nobody measured, where nothing told.
+pub(in super::super) fn tres_in_ave(context: &Context, row: &Row) -> String {
+    if row.step.is_none() {
+        return String::new();
+    }
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(mean(row, |used| Some(used.cpu_us)).map(cpu_part));
+    parts.push("energy=0".to_owned());
+    let read = mean(row, |used| used.read_bytes);
+    parts.extend(read.map(|bytes| format!("fs/disk={bytes}")));
+    parts.extend(memory_part(context, mean(row, |used| used.memory_mean)));
+    let pages = mean(row, |used| used.major_faults);
+    parts.extend(pages.map(|pages| format!("pages={pages}")));
+    parts.join(",")
+}
+
+/// The most of each on one node: tasks are not measured one by one.
+pub(in super::super) fn tres_in_max(context: &Context, row: &Row) -> String {
+    let value = |of: fn(&Processes) -> Option<u64>| most(row, of).map(|most| most.0);
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(value(|used| Some(used.cpu_us)).map(cpu_part));
+    parts.extend(value(|used| used.read_bytes).map(|bytes| format!("fs/disk={bytes}")));
+    parts.extend(memory_part(context, value(|used| used.memory_peak)));
+    parts.extend(value(|used| used.major_faults).map(|pages| format!("pages={pages}")));
+    parts.join(",")
+}
+
+pub(in super::super) fn tres_in_max_node(_: &Context, row: &Row) -> String {
+    let node = |of: fn(&Processes) -> Option<u64>| most(row, of).map(|most| most.1);
+    let parts = [
+        ("cpu", node(|used| Some(used.cpu_us))),
+        ("fs/disk", node(|used| used.read_bytes)),
+        ("mem", node(|used| used.memory_peak)),
+        ("pages", node(|used| used.major_faults)),
+    ];
+    let parts = parts.into_iter();
+    let parts = parts.filter_map(|(name, node)| Some(format!("{name}={}", node?)));
+    parts.collect::<Vec<_>>().join(",")
+}
+
+fn written(energy: bool, bytes: Option<u64>) -> String {
+    let energy = energy.then(|| "energy=0".to_owned());
+    let disk = bytes.map(|bytes| format!("fs/disk={bytes}"));
+    energy.into_iter().chain(disk).collect::<Vec<_>>().join(",")
+}
+
 pub(in super::super) fn tres_out(_: &Context, row: &Row) -> String {
     let sum = row.sum().filter(|_| row.step.is_some());
-    let bytes = sum.and_then(|sum| sum.write_bytes);
-    bytes
-        .map(|bytes| format!("fs/disk={bytes}"))
-        .unwrap_or_default()
+    written(row.step.is_some(), sum.and_then(|sum| sum.write_bytes))
+}
+
+pub(in super::super) fn tres_out_ave(_: &Context, row: &Row) -> String {
+    written(row.step.is_some(), mean(row, |used| used.write_bytes))
+}
+
+pub(in super::super) fn tres_out_max(_: &Context, row: &Row) -> String {
+    written(false, most(row, |used| used.write_bytes).map(|most| most.0))
+}
+
+pub(in super::super) fn tres_out_max_node(_: &Context, row: &Row) -> String {
+    let node = name(most(row, |used| used.write_bytes));
+    if node.is_empty() {
+        return node;
+    }
+    format!("fs/disk={node}")
 }
 
 // GPUs, which are the job's as a whole.
 
 pub(in super::super) fn energy(_: &Context, row: &Row) -> String {
-    row.totals
-        .gpu_energy_mj
-        .map(numbers::energy)
-        .unwrap_or_default()
+    let told = row.totals.gpu_energy_mj.map(numbers::energy);
+    told.unwrap_or_else(|| unmeasured(row))
 }
 
 pub(in super::super) fn energy_raw(_: &Context, row: &Row) -> String {
     let joules = row.totals.gpu_energy_mj.map(|mj| mj / 1000);
-    joules.map(|joules| joules.to_string()).unwrap_or_default()
+    let told = joules.map(|joules| joules.to_string());
+    told.unwrap_or_else(|| unmeasured(row))
+}
+
+/// Energy that nobody measured: 0 in Slurm's record, but unknown of a batch job that ran.
+fn unmeasured(row: &Row) -> String {
+    let batch = job(row).spec.kind == JobKind::Batch && job(row).started.is_some();
+    if row.step.is_none() && batch {
+        return String::new();
+    }
+    "0".to_owned()
 }
 
 /// Memory of all its GPUs together: now, or the most of each.

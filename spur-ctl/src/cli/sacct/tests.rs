@@ -1,0 +1,46 @@
+//! What options ask for.
+
+use super::*;
+use crate::cli::flags::getopt::{self, Source};
+use spur_core::job::state::JobState;
+use std::ffi::OsString;
+
+fn read(line: &str) -> Result<Query, Failure> {
+    let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    let options = getopt::parse(Command::Sacct, &args, Source::CommandLine)?;
+    // 2026-11-30T01:41:00.
+    query(&options, &Clock::utc(Millis(1_796_002_860_000)))
+}
+
+#[test]
+fn jobs_may_be_named_again_and_again_and_lift_the_window() {
+    let query = read("-j 4 -j 5.batch,5.0 -D").unwrap();
+    assert_eq!(query.filter.ids, [JobId(4), JobId(5)]);
+    assert_eq!(query.named[1], (JobId(5), Some(StepKind::Batch)));
+    assert_eq!((query.filter.since, query.filter.duplicates), (None, true));
+    assert!(read("-j 3_[1-2]").unwrap().nothing);
+    assert!(read("-j x").is_err());
+}
+
+#[test]
+fn the_window_is_the_present_day_unless_said_otherwise() {
+    let midnight = Millis(1_795_996_800_000);
+    assert_eq!(read("").unwrap().filter.since, Some(midnight));
+    let query = read("-S 2026-11-01 -E now -s CD,F,RQ --name a,b -r gpu").unwrap();
+    assert_eq!(query.filter.since, Some(Millis(1_793_491_200_000)));
+    assert_eq!(query.filter.until, Some(Millis(1_796_002_860_000)));
+    assert_eq!(query.filter.states, [JobState::Completed, JobState::Failed]);
+    assert!(
+        read("-s RQ").unwrap().nothing,
+        "no job of ours is in that state"
+    );
+    let earlier = read("-S 00:30 -E 01:00").unwrap().filter;
+    assert_eq!(
+        earlier.since,
+        Some(Millis(midnight.0 + 1_800_000)),
+        "of today, though it is past"
+    );
+    assert!(read("-S now -E now-1hour").is_err());
+    assert!(read("-S whenever").is_err());
+    assert!(read("-s WHAT").is_err());
+}

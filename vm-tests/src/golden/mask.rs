@@ -1,0 +1,168 @@
+//! What is never the same twice: times, process numbers, ports, load, versions, the recording's own folders. Each rule replaces a
+//! value by a word of its kind, of the same width where columns depend on it, in the recording and in ours alike. No rule
+//! removes a line.
+
+/// Values after these words and `=` or `: ` are the machine's or the moment's.
+const VOLATILE: [&str; 25] = [
+    "CPULoad",
+    "FreeMem",
+    "OS",
+    "NodeAddr",
+    "Port",
+    "AllocNode:Sid",
+    "SLURM_TASK_PID",
+    "SLURM_CONF",
+    "SLURM_SRUN_COMM_HOST",
+    "SLURM_SRUN_COMM_PORT",
+    "SLURM_STEP_LAUNCHER_PORT",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "\"cpu_load\"",
+    "\"free_mem\"",
+    "\"port\"",
+    "\"pid\"",
+    "\"operating_system\"",
+    "!!str cpu_load",
+    "!!str free_mem",
+    "!!str port",
+    "!!str pid",
+    "!!str operating_system",
+    "\"address\"",
+    "!!str address",
+    "\"allocating_node\"",
+];
+
+/// Replaces what is never the same.
+pub fn mask(text: &str) -> String {
+    let text = text
+        .replace(r"\/tmp\/slurm-base\/work", r"\/home\/slurmtest\/jobs")
+        .replace("/tmp/slurm-base/work", "/home/slurmtest/jobs")
+        .replace("slurm-wlm ", "slurm ");
+    let mut masked = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        masked.push_str(&self::line(line));
+    }
+    masked
+}
+
+fn line(line: &str) -> String {
+    let line = by_shape(line, "####-##-##T##:##:##", "YYYY-MM-DDThh:mm:ss");
+    let line = by_shape(
+        &line,
+        "@@@ @@@ ## ##:##:## ####",
+        "Www Mmm dd hh:mm:ss yyyy",
+    );
+    let line = by_shape(
+        &line,
+        "@@@ @@@  # ##:##:## ####",
+        "Www Mmm dd hh:mm:ss yyyy",
+    );
+    let line = by_shape(&line, "##########", "EEEEEEEEEE");
+    let line = by_shape(&line, "24.11.#", "24.11.N");
+    volatile(&elapsed(&line))
+}
+
+/// Replaces every place that looks like `shape` (`#` a digit, `@` a letter, else itself) and is not part of a longer word. Ten
+/// digits are a moment only if they are one of these years.
+fn by_shape(line: &str, shape: &str, mask: &str) -> String {
+    let (text, shape) = (line.as_bytes(), shape.as_bytes());
+    let fits = |at: usize| {
+        let Some(part) = text.get(at..at + shape.len()) else {
+            return false;
+        };
+        let one = |(have, want): (&u8, &u8)| match want {
+            b'#' => have.is_ascii_digit(),
+            b'@' => have.is_ascii_alphabetic(),
+            other => have == other,
+        };
+        let edge = |at: Option<usize>| {
+            let byte = at.and_then(|at| text.get(at));
+            byte.is_none_or(|byte| !byte.is_ascii_digit())
+        };
+        let moment = shape != b"##########" || part.starts_with(b"17") || part.starts_with(b"18");
+        part.iter().zip(shape).all(one)
+            && edge(at.checked_sub(1))
+            && edge(Some(at + shape.len()))
+            && moment
+    };
+    replace(line, shape.len(), fits, mask)
+}
+
+/// How long something has run so far: `0:07`, `00:01:10`. Nothing in the scenes runs for ten minutes, and no limit is below that.
+fn elapsed(line: &str) -> String {
+    let text = line.as_bytes();
+    let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    let clear = |at: Option<usize>| {
+        let byte = at.and_then(|at| text.get(at));
+        byte.is_none_or(|byte| !byte.is_ascii_digit() && *byte != b':' && *byte != b'-')
+    };
+    let starts = |at: usize, with: &str| text[at..].starts_with(with.as_bytes());
+    let long = |at: usize| {
+        starts(at, "00:0")
+            && digit(at + 4)
+            && starts(at + 5, ":")
+            && digit(at + 6)
+            && digit(at + 7)
+            && clear(at.checked_sub(1))
+            && clear(Some(at + 8))
+    };
+    let line = replace(line, 8, |at| at + 8 <= text.len() && long(at), "hh:mm:ss");
+    let text = line.as_bytes();
+    let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    let clear = |at: Option<usize>| {
+        let byte = at.and_then(|at| text.get(at));
+        byte.is_none_or(|byte| !byte.is_ascii_digit() && !matches!(byte, b':' | b'-' | b'.'))
+    };
+    let short = |at: usize| {
+        at + 4 <= text.len()
+            && digit(at)
+            && text[at + 1] == b':'
+            && digit(at + 2)
+            && digit(at + 3)
+            && clear(at.checked_sub(1))
+            && clear(Some(at + 4))
+    };
+    replace(&line, 4, short, "m:ss")
+}
+
+fn replace(line: &str, width: usize, fits: impl Fn(usize) -> bool, mask: &str) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let (mut from, mut at) = (0, 0);
+    while at + width <= line.len() {
+        if line.is_char_boundary(at) && fits(at) {
+            masked.push_str(&line[from..at]);
+            masked.push_str(mask);
+            at += width;
+            from = at;
+        } else {
+            at += 1;
+        }
+    }
+    masked.push_str(&line[from..]);
+    masked
+}
+
+/// The values of [`VOLATILE`] words, up to the next blank or comma; that of an operating system has blanks and goes on to `@0`.
+fn volatile(line: &str) -> String {
+    let mut line = line.to_owned();
+    for word in VOLATILE {
+        for mark in ["=", ": "] {
+            let Some(at) = line.find(&format!("{word}{mark}")) else {
+                continue;
+            };
+            let alone = at == 0 || !line.as_bytes()[at - 1].is_ascii_alphanumeric();
+            if !alone {
+                continue;
+            }
+            let from = at + word.len() + mark.len();
+            let rest = &line[from..];
+            let end = match word {
+                "OS" => rest.find(" @").or_else(|| rest.find(['\n'])),
+                "\"operating_system\"" | "!!str operating_system" => rest.find('\n'),
+                _ => rest.find([' ', ',', '\n']),
+            };
+            let end = from + end.unwrap_or(rest.len());
+            line.replace_range(from..end, "*");
+        }
+    }
+    line
+}

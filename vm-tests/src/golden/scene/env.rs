@@ -1,0 +1,34 @@
+//! What a job finds in its environment.
+
+use super::Scene;
+use super::Step::{self, Do, Next, Play};
+
+pub(super) const SCENE: Scene = Scene {
+    name: "env",
+    first: 38,
+    needs_all: false,
+    steps: STEPS,
+};
+
+const STEPS: &[Step] = &[
+    Play("env-srun"),
+    Play("env-srun-gres2"),
+    Do("srun -N2 -n4 --gpus-per-node=4 -l true"),
+    Next(41),
+    Play("env-srun-gpus-per-task"),
+    Play("env-sbatch"),
+    Play("env-sbatch-gres2"),
+    Play("env-sbatch-gpus3-typed"),
+    Play("env-sbatch-N2-multi"),
+    Play("env-sbatch-mem-per-cpu"),
+    Play("env-sbatch-nogpu-gpubind"),
+    Play("env-step-in-batch"),
+    Play("env-sbatch-export-none"),
+    Play("env-sbatch-array"),
+    Next(55),
+    Play("env-array-out"),
+    Next(58),
+    Do("salloc -n2 --gres=gpu:1 true"),
+    Next(59),
+    Play("output-default-name"),
+];
