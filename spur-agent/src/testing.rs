@@ -57,6 +57,7 @@ pub(crate) fn job_order(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         started: Millis(1_000),
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
+        array: None,
     }
 }
 

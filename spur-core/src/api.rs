@@ -17,6 +17,8 @@ pub use refusal::{Refusal, RefusalKind};
 
 use crate::denial::{Denial, DenialCount, DenialRow};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, Uid};
+use crate::job::array::{ArrayView, JobTarget};
+use crate::job::change::{JobAct, JobChange};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
@@ -208,12 +210,31 @@ pub enum Request {
     Topology,
     /// The whole state as it stands (operators), for questions about the future.
     State,
+    /// Do something to jobs; each is answered for.
+    Control {
+        /// Which.
+        jobs: Vec<JobTarget>,
+        /// What.
+        act: JobAct,
+    },
+    /// Change jobs; each is answered for.
+    ChangeJobs {
+        /// Which.
+        jobs: Vec<JobTarget>,
+        /// What.
+        change: Box<JobChange>,
+    },
+    /// When and where a job would start if it were submitted now (`--test-only`); nothing is queued.
+    TestOnly {
+        /// What is asked for.
+        spec: Box<JobSpec>,
+    },
 }
 
 /// Which jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFilter {
-    /// These; empty means all.
+    /// These, and all records of arrays with these numbers; empty (like `targets`) means all.
     pub ids: Vec<JobId>,
     /// Of these users; empty means all.
     pub users: Vec<Uid>,
@@ -232,6 +253,9 @@ pub struct JobFilter {
     /// With the expected starts of those that wait; selects nothing.
     #[serde(default)]
     pub estimates: bool,
+    /// Beside `ids`: tasks of arrays, and jobs.
+    #[serde(default)]
+    pub targets: Vec<JobTarget>,
 }
 
 /// An answer.
@@ -294,6 +318,25 @@ pub enum Reply {
     /// The time and the cluster as it stands, a pair in the encoding of the
     /// controller's store (`MessagePack`, with names of fields).
     State(Vec<u8>),
+    /// Per thing named in the request, what came of it: the first refusal, if there was one.
+    PerTarget(Vec<(JobTarget, Option<Refusal>)>),
+    /// When and where a job would start.
+    WouldStart(Box<WouldStart>),
+}
+
+/// What `--test-only` tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WouldStart {
+    /// The number that it would get.
+    pub job: JobId,
+    /// When it would start.
+    pub start: Millis,
+    /// CPUs that it would get.
+    pub cpus: u32,
+    /// Nodes that it would get; none if that cannot be told yet.
+    pub nodes: Vec<NodeName>,
+    /// Its partition.
+    pub partition: String,
 }
 
 /// What `srun` needs to reach the agents of its step.
@@ -385,6 +428,18 @@ pub struct JobView {
     /// When it is expected to start. Filled in by the one who answers, if asked.
     #[serde(default)]
     pub expected: Option<StartEstimate>,
+    /// What it stands for, if it is part of an array.
+    #[serde(default)]
+    pub array: Option<ArrayView>,
+    /// What it still waits for, as Slurm writes it (`afterok:1(unfulfilled)`); empty if nothing.
+    #[serde(default)]
+    pub dependency: String,
+    /// Since when its processes are stopped; its state is `Suspended` then.
+    #[serde(default)]
+    pub suspended: Option<Millis>,
+    /// Milliseconds for which they were stopped before.
+    #[serde(default)]
+    pub suspended_ms: u64,
 }
 
 /// A step as queries show it.

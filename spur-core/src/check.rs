@@ -183,10 +183,56 @@ fn job_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
     if job.cancelled_by.is_some() && job.state != JobState::Cancelled {
         return Err(bad(job, "somebody cancelled it and it is not cancelled"));
     }
+    if job.suspended.is_some() && job.state != JobState::Running {
+        return Err(bad(job, "it is suspended and does not run"));
+    }
+    array_is_sound(cluster, job)?;
     if job.state == JobState::Pending && !job.steps.is_empty() {
         return Err(bad(job, "it waits and has steps"));
     }
     steps_are_sound(cluster, job)
+}
+
+/// What a record of an array stands for.
+fn array_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
+    let Some(part) = &job.array else {
+        return Ok(());
+    };
+    if part.view.task.is_some() != part.view.tasks.is_empty() {
+        return Err(bad(
+            job,
+            "it stands for one task and for several, or for none",
+        ));
+    }
+    if job.state == JobState::Running && part.view.task.is_none() {
+        return Err(bad(job, "several tasks run as one"));
+    }
+    let Some(array) = cluster.arrays.get(&part.view.job) else {
+        return Err(bad(job, "its array is not known"));
+    };
+    let ended = job.state.is_terminal() && job.leftovers.is_empty();
+    let all = part.view.all();
+    let noted = if ended {
+        all.is_subset(&array.ended)
+    } else {
+        !all.intersects(&array.ended)
+    };
+    if !noted {
+        return Err(bad(job, "its array does not know what became of it"));
+    }
+    let twice = |other: JobId| {
+        let other = cluster.jobs.get(&other).and_then(|job| job.array.as_ref());
+        other.is_some_and(|other| other.view.has_any(&all))
+    };
+    let mut others = cluster.members(part.view.job).filter(|id| *id != job.id);
+    if others.any(twice) {
+        return Err(bad(job, "another record stands for the same task"));
+    }
+    if cluster.follows_truly(job) {
+        Ok(())
+    } else {
+        Err(bad(job, "whether its array is full is not as it says"))
+    }
 }
 
 fn steps_are_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {

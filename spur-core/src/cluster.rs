@@ -3,13 +3,17 @@
 //! [`Cluster::apply`] only dispatches; each family of events has its handler below `cluster/`. An event that makes no sense
 //! in the present state changes nothing: it is ignored, with a reason.
 
+mod array;
 mod cancel;
+mod change;
 mod configured;
 mod due;
 mod end;
+mod follow;
 mod index;
 mod node;
 mod orders;
+mod pause;
 mod place;
 mod purge;
 mod report;
@@ -30,6 +34,7 @@ use crate::effect::Effects;
 use crate::event::Event;
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
+use crate::job::array::Arrays;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -72,6 +77,12 @@ pub struct Cluster {
     /// What jobs ask for on a node, learned; scores of placements use it.
     #[serde(default)]
     pub mix: Mix,
+    /// Job arrays of which a record is left.
+    #[serde(default)]
+    pub arrays: Arrays,
+    /// One more than the greatest index of an array's task; 0: Slurm's default.
+    #[serde(default)]
+    pub max_array_size: u32,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -91,6 +102,7 @@ impl Cluster {
         }
         if !matches!(event, Event::Explained { .. }) {
             self.reindex(&fx);
+            self.follow(at, &mut fx);
         }
         #[cfg(debug_assertions)]
         self.recheck(event);
@@ -110,6 +122,7 @@ impl Cluster {
                 node_timeout,
                 node_config,
                 topology,
+                max_array_size,
             } => {
                 let new = update::Configuration {
                     cluster,
@@ -118,6 +131,7 @@ impl Cluster {
                     node_timeout: *node_timeout,
                     node_config,
                     topology,
+                    max_array_size: *max_array_size,
                 };
                 self.on_configured(&new, fx)
             }
@@ -246,6 +260,19 @@ impl Cluster {
             } => self.on_gpu_idle(*job, (*node, *gpu), idle.as_ref(), fx),
             Event::Utilization { node, gpus } => self.on_utilization(at, *node, gpus, fx),
             Event::NodeRested { node } => self.on_node_rested(*node, fx),
+            Event::TaskSplit { job, task, new } => {
+                let tasks = std::iter::once(*task).collect();
+                self.on_array_split(*job, &tasks, *new, fx)
+            }
+            Event::ArraySplit { job, tasks, new } => self.on_array_split(*job, tasks, *new, fx),
+            Event::JobChanged {
+                job,
+                spec,
+                priority,
+                throttle,
+            } => self.on_job_changed(at, *job, spec, (*priority, *throttle), fx),
+            Event::Suspended { job } => self.on_suspended(at, *job, fx),
+            Event::Resumed { job } => self.on_resumed(at, *job, fx),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::denial::DenialCount;
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
+use crate::job::array::TaskSet;
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
@@ -82,6 +83,9 @@ pub enum Event {
         /// Which nodes are near one another.
         #[serde(default)]
         topology: Topology,
+        /// `MaxArraySize`: one more than the greatest index of an array's task; 0: Slurm's default.
+        #[serde(default)]
+        max_array_size: u32,
     },
     /// An agent connected.
     NodeConnected(NodeHello),
@@ -301,5 +305,44 @@ pub enum Event {
     NodeRested {
         /// Which node.
         node: NodeId,
+    },
+    /// A waiting task of an array gets a record of its own.
+    TaskSplit {
+        /// The record that stands for it.
+        job: JobId,
+        /// Its index.
+        task: u32,
+        /// Its number from now on.
+        new: JobId,
+    },
+    /// The same for several, which get one record together.
+    ArraySplit {
+        /// The record that stands for them.
+        job: JobId,
+        /// Their indices.
+        tasks: TaskSet,
+        /// Their number from now on.
+        new: JobId,
+    },
+    /// A job is to be as if this had been asked for.
+    JobChanged {
+        /// Which job.
+        job: JobId,
+        /// What is asked for now, whole.
+        spec: Arc<JobSpec>,
+        /// New priority.
+        priority: Option<u32>,
+        /// Most tasks of its array that run at once from now on; 0: no limit.
+        throttle: Option<u32>,
+    },
+    /// A running job's processes are stopped.
+    Suspended {
+        /// Which job.
+        job: JobId,
+    },
+    /// They run on.
+    Resumed {
+        /// Which job.
+        job: JobId,
     },
 }

@@ -146,6 +146,9 @@ pub(crate) fn spec(kind: JobKind) -> JobSpec {
         mincpus: 0,
         segment: 0,
         contiguous: false,
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     }
 }
 
@@ -191,6 +194,7 @@ impl World {
             now: Millis(1_000_000),
         };
         world.does(Event::Configured {
+            max_array_size: 0,
             cluster: "test".to_owned(),
             partitions: vec![partition("gpu")],
             min_job_age: 300,

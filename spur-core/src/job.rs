@@ -1,6 +1,8 @@
 //! Jobs: what was asked for, what state they are in, what they hold.
 
 pub mod admit;
+pub mod array;
+pub mod change;
 pub mod gpus;
 pub mod limits;
 pub mod spec;
@@ -9,8 +11,10 @@ pub mod step;
 
 use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::resources::NodeShare;
-use crate::time::Millis;
+use crate::slurm::dependency::{After, Dependency, Term};
+use crate::time::{Millis, TimeLimit};
 use crate::usage::idle::Idle;
+use array::ArrayPart;
 use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 use state::{ExitStatus, JobState, Reason};
@@ -84,4 +88,88 @@ pub struct Job {
     /// Seconds that jobs of its kind ran when it was submitted; `None` if nothing was known. Order and estimates go by it.
     #[serde(default)]
     pub expected: Option<u64>,
+    /// What it stands for, if it is part of an array.
+    #[serde(default)]
+    pub array: Option<ArrayPart>,
+    /// What it still waits for.
+    #[serde(default)]
+    pub depends: Dependency,
+    /// Since when its processes are stopped.
+    #[serde(default)]
+    pub suspended: Option<Millis>,
+    /// Milliseconds for which they were stopped before: they count against no limit.
+    #[serde(default)]
+    pub suspended_ms: u64,
+}
+
+impl Job {
+    /// Why no planning pass looks at it, if so: it is held, or other jobs keep it waiting.
+    #[must_use]
+    pub fn kept(&self) -> Option<Reason> {
+        if self.priority == 0 {
+            return Some(self.reason);
+        }
+        if !self.depends.is_met() && !self.has_ready_tasks() {
+            let hopeless = self.depends.is_hopeless();
+            return Some(if hopeless {
+                Reason::DependencyNeverSatisfied
+            } else {
+                Reason::Dependency
+            });
+        }
+        let full = self.array.as_ref().is_some_and(|array| array.full);
+        full.then_some(Reason::JobArrayTaskLimit)
+    }
+
+    /// Whether it waits for nothing but corresponding tasks of another array, and some of these have completed.
+    fn has_ready_tasks(&self) -> bool {
+        let corresponding = |term: &Term| term.after == After::Corr;
+        let ready = |array: &ArrayPart| {
+            let ready = array.ready.as_ref();
+            array.view.task.is_none() && ready.is_some_and(|ready| array.view.has_any(ready))
+        };
+        self.depends.terms.iter().all(corresponding) && self.array.as_ref().is_some_and(ready)
+    }
+
+    /// How many tasks of an array it stands for; 1 for other jobs.
+    #[must_use]
+    pub fn tasks(&self) -> u32 {
+        self.array.as_ref().map_or(1, |array| array.view.len())
+    }
+
+    /// Under which number its script is kept: tasks share their array's.
+    #[must_use]
+    pub fn payload(&self) -> JobId {
+        self.array.as_ref().map_or(self.id, |array| array.view.job)
+    }
+
+    /// Milliseconds for which its processes were stopped, until now.
+    #[must_use]
+    pub fn stopped_ms(&self, at: Millis) -> u64 {
+        let now = self
+            .suspended
+            .map_or(0, |since| at.0.saturating_sub(since.0));
+        self.suspended_ms.saturating_add(now)
+    }
+
+    /// Its processes are stopped no more, or are no more.
+    pub(crate) fn stop_clock(&mut self, at: Millis) {
+        self.suspended_ms = self.stopped_ms(at);
+        self.suspended = None;
+    }
+
+    /// When its limit ends it; `None` while it does not run, is stopped, or has no limit.
+    #[must_use]
+    pub fn limit_end(&self) -> Option<Millis> {
+        if self.state != JobState::Running || self.suspended.is_some() {
+            return None;
+        }
+        match self.spec.time_limit {
+            Some(TimeLimit::Secs(secs)) => {
+                let end = self.started?.plus_secs(secs);
+                Some(Millis(end.0.saturating_add(self.suspended_ms)))
+            }
+            Some(TimeLimit::Unlimited) | None => None,
+        }
+    }
 }

@@ -23,10 +23,12 @@ pub(crate) mod rooms;
 mod search;
 pub(crate) mod shape;
 pub(crate) mod slot;
+mod tasks;
 mod timeline;
 pub(crate) mod topology;
 mod wait;
 pub mod why;
+pub mod would;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 use crate::api::{IdleGpu, JobFilter, JobView, NodeView, StepView};
 use crate::cluster::Cluster;
 use crate::denial::DenialCount;
+use crate::id::JobId;
 use crate::job::Job;
+use crate::job::array::JobTarget;
 use crate::job::state::JobState;
 use crate::job::step::Step;
 use crate::node::Node;
@@ -28,7 +30,10 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
     JobView {
         id: job.id,
         spec: Arc::clone(&job.spec),
-        state: job.state,
+        state: match job.suspended {
+            Some(_) => JobState::Suspended,
+            None => job.state,
+        },
         completing: job.state.is_terminal() && !job.uncleaned.is_empty(),
         reason: job.reason,
         reason_text: job.reason_text.clone(),
@@ -55,6 +60,10 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         uncleaned: job.uncleaned.iter().copied().collect(),
         unavailable: Vec::new(),
         expected: None,
+        array: job.array.as_ref().map(|array| array.view.clone()),
+        dependency: job.depends.to_string(),
+        suspended: job.suspended,
+        suspended_ms: job.suspended_ms,
     }
 }
 
@@ -142,7 +151,7 @@ impl JobFilter {
     /// by number as Slurm has it.
     pub fn matches(&self, view: &JobView) -> bool {
         let spec = &view.spec;
-        one_of(&self.ids, &view.id)
+        self.names(view)
             && one_of(&self.users, &spec.owner.uid)
             && one_of(&self.partitions, &spec.partition)
             && one_of(&self.names, &spec.name)
@@ -155,12 +164,31 @@ impl JobFilter {
             && self.state_matches(view)
     }
 
+    /// Whether the job is among those named by number, if any are.
+    fn names(&self, view: &JobView) -> bool {
+        let array = view.array.as_ref();
+        let by_id = |id: &JobId| *id == view.id || array.is_some_and(|array| array.job == *id);
+        let by_target = |target: &JobTarget| match &target.tasks {
+            None => by_id(&target.job),
+            Some(tasks) => {
+                array.is_some_and(|array| array.job == target.job && array.has_any(tasks))
+            }
+        };
+        self.names_none() || self.ids.iter().any(by_id) || self.targets.iter().any(by_target)
+    }
+
+    /// Whether no job is named by number.
+    #[must_use]
+    pub fn names_none(&self) -> bool {
+        self.ids.is_empty() && self.targets.is_empty()
+    }
+
     fn state_matches(&self, view: &JobView) -> bool {
         if self.all_states {
             return true;
         }
         if self.states.is_empty() {
-            return !view.state.is_terminal() || view.completing || !self.ids.is_empty();
+            return !view.state.is_terminal() || view.completing || !self.names_none();
         }
         self.states.contains(&view.state)
     }

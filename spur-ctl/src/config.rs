@@ -40,6 +40,8 @@ struct Raw {
     operators: Vec<String>,
     #[serde(default = "default_min_job_age")]
     min_job_age: u64,
+    #[serde(default = "default_max_array_size")]
+    max_array_size: u32,
     #[serde(default = "default_node_timeout")]
     node_timeout: u64,
     #[serde(default)]
@@ -79,6 +81,9 @@ fn default_agent_socket() -> PathBuf {
 fn default_token_file() -> PathBuf {
     "/etc/spur/token".into()
 }
+fn default_max_array_size() -> u32 {
+    spur_core::job::array::MAX_ARRAY_SIZE
+}
 fn default_min_job_age() -> u64 {
     300
 }
@@ -106,6 +111,8 @@ pub struct Config {
     pub operators: BTreeSet<String>,
     /// Seconds that an ended job stays visible.
     pub min_job_age: u64,
+    /// One more than the greatest index of an array's task; at least 1.
+    pub max_array_size: u32,
     /// Seconds of silence after which a node is lost; at least 1.
     pub node_timeout: u64,
     /// What is kept of jobs after their end.
@@ -180,6 +187,7 @@ impl Config {
             node_timeout: self.node_timeout,
             node_config: self.nodes.clone(),
             topology: self.topology.clone(),
+            max_array_size: self.max_array_size,
         }
     }
 
@@ -223,6 +231,7 @@ impl Raw {
             token_file,
             operators,
             min_job_age,
+            max_array_size,
             node_timeout,
             accounting,
             partition,
@@ -236,6 +245,12 @@ impl Raw {
         {
             return Err(format!(
                 "cluster = {cluster:?}: use letters, digits, '-', '_' and '.'"
+            ));
+        }
+        let most = spur_core::job::array::MAX_ARRAY_SIZE_MAX;
+        if !(1..=most).contains(&max_array_size) {
+            return Err(format!(
+                "max_array_size = {max_array_size}: use 1 to {most}"
             ));
         }
         if node_timeout == 0 {
@@ -264,6 +279,7 @@ impl Raw {
             token_file,
             operators,
             min_job_age,
+            max_array_size,
             node_timeout,
             accounting: Accounting { keep_days },
             partitions,

@@ -13,7 +13,9 @@
 
 mod agents;
 mod ask;
+mod change;
 mod commands;
+mod control;
 mod effects;
 mod grants;
 mod pace;
@@ -26,7 +28,7 @@ mod usage;
 mod waits;
 
 pub use ask::{
-    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, JobChange, Outbound, UsageWord,
+    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, Outbound, UsageWord,
 };
 pub use start::{Parts, start};
 pub use waits::Watch;

@@ -33,6 +33,8 @@ pub struct View {
     pub cluster: String,
     /// Jobs by number.
     pub jobs: Rows<JobView>,
+    /// Records of arrays, by the array's number.
+    pub arrays: Rows<Vec<JobId>>,
     /// Nodes by number.
     pub nodes: Rows<NodeView>,
     /// Partitions in configured order.
@@ -49,6 +51,14 @@ impl View {
     /// A job's row.
     pub fn job(&self, job: JobId) -> Option<&Arc<JobView>> {
         self.jobs.get(job.0)
+    }
+
+    /// The rows that a number means: a job's, or all of an array's.
+    pub fn records(&self, job: JobId) -> impl Iterator<Item = &Arc<JobView>> {
+        let members = self.arrays.get(job.0);
+        let alone = members.is_none().then_some(job);
+        let all = members.into_iter().flat_map(|all| all.iter().copied());
+        all.chain(alone).filter_map(|job| self.job(job))
     }
 
     /// The row of the node with this name.

@@ -9,12 +9,13 @@ mod usage;
 mod why;
 
 use crate::denials::Denials;
-use crate::driver::{Act, Answer, Ask, Await, Command, Input, JobChange, Watch};
+use crate::driver::{Act, Answer, Ask, Await, Command, Input, Watch};
 use crate::front::auth::Users;
 use crate::readers::{Readers, View};
 use crate::usage::Usage;
 use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
+use spur_core::job::change::JobChange;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::step::StepSpec;
 use spur_core::time::Millis;
@@ -179,9 +180,10 @@ impl Service {
                 batch_only,
                 step,
             } => {
-                let jobs = targets(&view, caller, &filter)?;
+                let (jobs, named) = targets(&view, caller, filter)?;
                 Act::Cancel {
                     jobs,
+                    named,
                     signal,
                     batch_only,
                     step,
@@ -192,6 +194,9 @@ impl Service {
             Request::Hold { jobs } => Act::Hold(each(jobs)).into(),
             Request::Release { jobs } => Act::Release(each(jobs)).into(),
             Request::Requeue { job } => Act::Requeue(own(job)?).into(),
+            Request::Control { jobs, act } => Act::Control(jobs, act).into(),
+            Request::ChangeJobs { jobs, change } => Act::ChangeJobs(jobs, change).into(),
+            Request::TestOnly { spec } => self.test_only(caller, spec).await?.into(),
             change @ (Request::UpdateJob { .. }
             | Request::UpdateNode { .. }
             | Request::UpdatePartition { .. }) => changed(&view, caller, change)?.into(),
@@ -299,8 +304,9 @@ fn changed(view: &View, caller: &Caller, request: Request) -> Result<Act, Refusa
                 comment,
                 partition,
                 priority,
+                ..JobChange::default()
             };
-            Ok(Act::UpdateJob(owned(view, caller, job)?, change))
+            Ok(Act::UpdateJob(owned(view, caller, job)?, Box::new(change)))
         }
         Request::UpdateNode {
             nodes,
@@ -383,39 +389,25 @@ fn each_owned(view: &View, caller: &Caller, jobs: Vec<JobId>) -> Vec<(JobId, Opt
         .collect()
 }
 
-/// The jobs that a filter means: those named one by one, each with what stands against it; otherwise those that match, have not
-/// ended and are the caller's to end.
-fn targets(
-    view: &View,
-    caller: &Caller,
-    filter: &JobFilter,
-) -> Result<Vec<(JobId, Option<Refusal>)>, Refusal> {
-    if filter == &JobFilter::default() {
+/// The jobs that a filter means: those named one by one are left to the writer; otherwise those that match, have not ended and are the
+/// caller's to end.
+fn targets(view: &View, caller: &Caller, filter: JobFilter) -> Result<Targets, Refusal> {
+    if filter == JobFilter::default() {
         return Err(refuse(
             RefusalKind::Invalid,
             "no job identification provided",
         ));
     }
-    if !filter.ids.is_empty() {
-        let meant = |job: &JobId| {
-            view.job(*job).is_none_or(|row| {
-                filter.matches(row)
-                    || JobFilter {
-                        ids: filter.ids.clone(),
-                        ..JobFilter::default()
-                    } == *filter
-            })
-        };
-        return Ok(each_owned(
-            view,
-            caller,
-            filter.ids.iter().copied().filter(meant).collect(),
-        ));
+    if !filter.names_none() {
+        return Ok((Vec::new(), Some(Box::new(filter))));
     }
     let matching = view
         .jobs
         .iter()
         .filter(|row| !row.state.is_terminal() && filter.matches(row));
     let own = matching.filter(|row| caller.operator || row.spec.owner.uid == caller.uid);
-    Ok(own.map(|row| (row.id, None)).collect())
+    Ok((own.map(|row| (row.id, None)).collect(), None))
 }
+
+/// Jobs that were looked up, and those that the writer is to look up.
+type Targets = (Vec<(JobId, Option<Refusal>)>, Option<Box<JobFilter>>);

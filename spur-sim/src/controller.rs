@@ -371,6 +371,7 @@ impl Controller {
 
 fn configuration() -> Event {
     Event::Configured {
+        max_array_size: 0,
         cluster: "sim".to_owned(),
         partitions: vec![open_partition("sim", 512)],
         min_job_age: 600,

@@ -89,7 +89,12 @@ impl Oracle {
             | Event::FenceChanged { .. }
             | Event::GpuIdle { .. }
             | Event::Utilization { .. }
-            | Event::NodeRested { .. } => {}
+            | Event::NodeRested { .. }
+            | Event::TaskSplit { .. }
+            | Event::ArraySplit { .. }
+            | Event::JobChanged { .. }
+            | Event::Suspended { .. }
+            | Event::Resumed { .. } => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use spur_core::agent::order::{BatchOrder, FromAgent, JobOrder, Report, StepOrder, ToAgent};
 use spur_core::event::NodeHello;
+use spur_core::job::array::ArrayTask;
 
 record!(NodeHello = NodeHello {
     req name, req inventory, req boot_id, req boot_time, req agent_start, req fence, req fence_note, req version, req os,
@@ -11,8 +12,9 @@ record!(NodeHello = NodeHello {
 record!(JobOrder = JobOrder {
     req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, rep nodes, req index,
     req tasks, req cpus_per_task, req cpus_per_task_set, req tasks_set, req tasks_per_node, opt mem_per_cpu,
-    opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts,
+    opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts, opt array,
 });
+record!(ArrayTask = ArrayTask { req job, req task, req count, req min, req max, req step });
 record!(BatchOrder = BatchOrder { req payload, req stdin, req stdout, req stderr, req append });
 record!(StepOrder = StepOrder {
     req job, req step, req generation, rep nodes, req index, req share, rep task_ids, req tasks, req cpus_per_task,

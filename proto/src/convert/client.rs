@@ -6,9 +6,11 @@ use spur_core::api::{
     AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
     JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply, Request, RunKey,
     SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate, Stats, StepView, Stop, Stopped,
-    UsageReport,
+    UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
+use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
+use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
@@ -26,7 +28,8 @@ choice!(
         Cancelled,
         Timeout,
         NodeFail,
-        OutOfMemory
+        OutOfMemory,
+        Suspended
     }
 );
 choice!(
@@ -53,6 +56,9 @@ choice!(
         Cleaning,
         PartitionConfig,
         MaxMemPerLimit,
+        Dependency,
+        DependencyNeverSatisfied,
+        JobArrayTaskLimit,
     }
 );
 choice!(StepState = StepState { Running, Ended });
@@ -90,6 +96,12 @@ choice!(
         InvalidGres,
         InvalidPrefer,
         TopologyUnavailable,
+        InvalidArray,
+        InvalidDependency,
+        CircularDependency,
+        JobNotRunning,
+        JobSuspended,
+        BatchOnly,
     }
 );
 
@@ -105,6 +117,27 @@ record!(GresFlags = GresFlags {
     req enforce_binding, req disable_binding, req one_task_per_sharing, req multiple_tasks_per_sharing,
     req allow_task_sharing,
 });
+choice!(
+    JobAct = JobAct {
+        Hold,
+        HoldByUser,
+        Release,
+        Requeue,
+        RequeueHold,
+        Suspend,
+        Resume,
+        Top
+    }
+);
+record!(ArrayView = ArrayView { req job, opt task, req tasks, req throttle });
+record!(JobTarget = JobTarget { req job, opt tasks });
+record!(JobChange = JobChange {
+    opt time_limit, opt name, opt comment, opt partition, opt priority, opt nice, opt account, opt qos, opt dependency,
+    opt throttle, opt begin, opt nodes_min, opt nodes_max, opt tasks, opt tasks_per_node, opt cpus_per_task, opt mincpus,
+    opt memory, opt gpus_per_node, opt nodelist, opt exclude, opt constraint, opt exclusive, opt contiguous, opt requeue,
+    opt work_dir, opt stdin, opt stdout, opt stderr,
+});
+record!(WouldStart = WouldStart { req job, req start, req cpus, rep nodes, req partition });
 record!(Switches = Switches { req count, opt max_wait_secs });
 record!(JobSpec = JobSpec {
     req kind, req owner, req name, req account, req partition, req qos, req comment, req nodes_min, req nodes_max,
@@ -113,7 +146,7 @@ record!(JobSpec = JobSpec {
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
     req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
     def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
-    def contiguous,
+    def contiguous, def array, def dependency, opt kill_on_invalid_dep,
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
@@ -121,13 +154,14 @@ record!(StepSpec = StepSpec {
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
-    def estimates,
+    def estimates, rep targets,
 });
 record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
 record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
+    opt array, def dependency, opt suspended, def suspended_ms,
 });
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
@@ -218,6 +252,33 @@ impl Wire for (JobId, Option<Refusal>) {
     }
 }
 
+impl Wire for TaskSet {
+    type Pb = wire::TaskSet;
+    fn to_pb(&self) -> wire::TaskSet {
+        wire::TaskSet {
+            words: self.words().to_vec(),
+        }
+    }
+    fn from_pb(pb: wire::TaskSet) -> Result<Self, BadMessage> {
+        let set = Self::from_words(pb.words);
+        set.ok_or_else(|| BadMessage::new("more indices than an array can have").at("words"))
+    }
+}
+
+impl Wire for (JobTarget, Option<Refusal>) {
+    type Pb = wire::TargetOutcome;
+    fn to_pb(&self) -> wire::TargetOutcome {
+        wire::TargetOutcome {
+            target: Some(self.0.to_pb()),
+            refusal: self.1.as_ref().map(Wire::to_pb),
+        }
+    }
+    fn from_pb(pb: wire::TargetOutcome) -> Result<Self, BadMessage> {
+        let wire::TargetOutcome { target, refusal } = pb;
+        Ok((required(target, "target")?, optional(refusal, "refusal")?))
+    }
+}
+
 variants!(Request = CallRequest in call_request {
     unit Ping;
     unit Nodes;
@@ -247,6 +308,9 @@ variants!(Request = CallRequest in call_request {
     rec Usage { req job, req watch, req details };
     rec Accounting { req filter, opt after, req limit };
     rec Explain { req job };
+    rec Control { rep jobs, req act };
+    rec ChangeJobs { rep jobs, req change };
+    rec TestOnly { req spec };
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -261,6 +325,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Usage;
     one Explanation;
     one Topology;
+    one WouldStart;
     list PerJob;
     list Jobs;
     list Nodes;
@@ -268,6 +333,7 @@ variants!(Reply = CallAnswer in call_answer {
     list Denials;
     list DenialRows;
     list Accounting;
+    list PerTarget;
 });
 
 impl Wire for Result<Reply, Refusal> {

@@ -208,6 +208,7 @@ fn cluster(nodes: u32) -> Cluster {
         def_cpu_per_gpu: 0,
     };
     let configured = Event::Configured {
+        max_array_size: 0,
         cluster: "bench".to_owned(),
         partitions: vec![partition],
         min_job_age: 300,
@@ -333,5 +334,8 @@ pub(crate) fn gpus(count: u32, cpus: u32, memory: u64, limit: u64) -> JobSpec {
         mincpus: 0,
         segment: 0,
         contiguous: false,
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn job(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         started: Millis(0),
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
+        array: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::denial::{Denial, DenialCount, JobRows};
 use crate::event::{Event, NodeHello};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
+use crate::job::array::ArrayTask;
 use crate::job::spec::{Owner, Payload};
 use crate::job::state::ExitStatus;
 use crate::resources::{IdSet, NodeShare};
@@ -66,6 +67,9 @@ pub struct JobOrder {
     pub time_limit: TimeLimit,
     /// How often it was requeued (`SLURM_RESTART_COUNT`, set when above 0).
     pub restarts: u32,
+    /// Where it is in its array, if it is part of one (`SLURM_ARRAY_*`).
+    #[serde(default)]
+    pub array: Option<ArrayTask>,
 }
 
 impl JobOrder {

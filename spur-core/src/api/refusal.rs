@@ -60,4 +60,16 @@ pub enum RefusalKind {
     InvalidPrefer,
     /// `Requested topology configuration is not available`
     TopologyUnavailable,
+    /// `Invalid job array specification`
+    InvalidArray,
+    /// `Job dependency problem`
+    InvalidDependency,
+    /// `Circular job dependency`
+    CircularDependency,
+    /// `Job is not running`
+    JobNotRunning,
+    /// `Job is suspended`
+    JobSuspended,
+    /// `Only batch jobs are accepted or processed`
+    BatchOnly,
 }

@@ -61,13 +61,16 @@ impl Cluster {
         if let Some(started) = job.started
             && tells_run_time(ending.cause)
         {
-            self.history.record(&job.spec, at.secs_since(started));
+            let stopped = job.stopped_ms(at) / 1000;
+            let ran = at.secs_since(started).saturating_sub(stopped);
+            self.history.record(&job.spec, ran);
         }
         job.state = state;
         job.reason = ending.reason;
         job.reason_text = ending.text;
         job.exit = ending.exit;
         job.ended = Some(at);
+        job.stop_clock(at);
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
         self.leave(at, id, gone, fx);
@@ -95,6 +98,7 @@ impl Cluster {
         job.started = None;
         job.ended = None;
         job.cancelled_by = None;
+        (job.suspended, job.suspended_ms) = (None, 0);
         job.eligible = job.eligible.max(at);
         (job.reason, job.reason_text) = match hold {
             Some((reason, text)) => {

@@ -3,6 +3,7 @@
 
 mod fleet;
 mod flow;
+mod ties;
 mod waiting;
 
 pub(crate) use fleet::{Fleet, MOST_PARTITIONS, Row};
@@ -19,7 +20,7 @@ use crate::partition::Partition;
 use crate::plan::class::switch_wait;
 use crate::plan::shape::Shape;
 use crate::plan::topology::Fabric;
-use crate::time::{Millis, TimeLimit};
+use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes due at a moment.
@@ -43,6 +44,8 @@ pub(super) struct Index {
     pub(super) queue: Queue,
     /// With what they will leave when.
     running: BTreeMap<JobId, Option<flow::Load>>,
+    /// Who waits for whom, and who belongs to which array.
+    pub(super) ties: ties::Ties,
     flows: flow::Flows,
     pub(super) fleet: Fleet,
     pub(super) fabric: Fabric,
@@ -58,6 +61,7 @@ pub(super) struct Index {
 impl Index {
     fn forget_job(&mut self, id: JobId) {
         self.queue.leave(id, &mut self.flows);
+        self.ties.leave(id);
         if let Some(Some(load)) = self.running.remove(&id) {
             self.flows.subtract(&load);
         }
@@ -71,6 +75,7 @@ impl Index {
     }
 
     fn set_job(&mut self, job: &Job, min_job_age: u64, partitions: &[Partition]) {
+        self.ties.enter(job);
         match job.state {
             JobState::Pending => {
                 self.queue.enter(job, partitions, &mut self.flows);
@@ -80,7 +85,7 @@ impl Index {
                     self.begins.insert((at, job.id));
                 }
             }
-            JobState::Running => {
+            JobState::Running | JobState::Suspended => {
                 let load = flow::load(job, None, partitions);
                 load.iter().for_each(|load| self.flows.add(load));
                 self.running.insert(job.id, load);
@@ -130,10 +135,7 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
         JobState::Pending => {
             (job.eligible > job.submitted).then_some((job.eligible, Due::Begin(job.id)))
         }
-        JobState::Running => match job.spec.time_limit {
-            Some(TimeLimit::Secs(secs)) => Some((job.started?.plus_secs(secs), Due::Limit(job.id))),
-            Some(TimeLimit::Unlimited) | None => None,
-        },
+        JobState::Running | JobState::Suspended => Some((job.limit_end()?, Due::Limit(job.id))),
         JobState::Completed
         | JobState::Failed
         | JobState::Cancelled
@@ -149,7 +151,19 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
 impl Cluster {
     /// Brings the index up to date for what an event touched.
     pub(super) fn reindex(&mut self, fx: &Effects) {
-        for id in &fx.touched_jobs {
+        self.reindex_jobs(&fx.touched_jobs);
+        for id in &fx.touched_nodes {
+            self.index.forget_node(*id);
+            if let Some(node) = self.nodes.get(id) {
+                self.index.set_node(node, self.node_timeout);
+                let weight = self.weight(node);
+                self.index.fleet.set((node, weight), &self.jobs);
+            }
+        }
+    }
+
+    pub(super) fn reindex_jobs(&mut self, jobs: &BTreeSet<JobId>) {
+        for id in jobs {
             let due = self.index.jobs.get(id).copied();
             self.index.forget_job(*id);
             if let Some(job) = self.jobs.get(id) {
@@ -157,14 +171,6 @@ impl Cluster {
                 if due != self.index.jobs.get(id).copied() {
                     self.reindex_shares(*id);
                 }
-            }
-        }
-        for id in &fx.touched_nodes {
-            self.index.forget_node(*id);
-            if let Some(node) = self.nodes.get(id) {
-                self.index.set_node(node, self.node_timeout);
-                let weight = self.weight(node);
-                self.index.fleet.set((node, weight), &self.jobs);
             }
         }
     }
@@ -249,6 +255,22 @@ impl Cluster {
     pub fn running(&self) -> impl Iterator<Item = &Job> {
         let ids = self.index.running.keys();
         ids.filter_map(|id| self.jobs.get(id))
+    }
+
+    /// Records of an array, in order of number.
+    pub fn members(&self, array: JobId) -> impl Iterator<Item = JobId> {
+        let family = self.index.ties.family(array);
+        family
+            .into_iter()
+            .flat_map(|family| family.members.iter().copied())
+    }
+
+    /// How many tasks of an array run.
+    pub(crate) fn running_tasks(&self, array: JobId) -> u32 {
+        self.index
+            .ties
+            .family(array)
+            .map_or(0, |family| family.running)
     }
 
     /// How many jobs wait and how many run.

@@ -46,6 +46,7 @@ impl Cluster {
             started: job.started?,
             time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
             restarts: job.restarts,
+            array: self.array_task(id),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Placement. Whatever proposed it, a placement that would grant something twice is ignored.
 
+use super::array::Splits;
 use super::{Cluster, Taken};
 use crate::effect::{Effect, Effects};
 use crate::event::Event;
@@ -12,18 +13,24 @@ use crate::node::{AdminState, Node};
 use crate::plan::Plan;
 use crate::plan::shape::mask_of;
 use crate::resources::NodeShare;
-use crate::time::{Millis, TimeLimit};
+use crate::time::Millis;
 use std::collections::BTreeMap;
 
 impl Cluster {
-    /// A plan as events to log: its placements, each with a generation of its own, and the reasons that changed.
+    /// A plan as events to log: its placements, each with a generation of its own, and the reasons that changed. Tasks that an array's
+    /// record stands for are split off it, from the lowest index on; the last one that waits keeps the record.
     pub fn plan_events(&self, plan: Plan) -> Vec<Event> {
         let mut generation = self.generation;
+        let mut splits = Splits::of(self);
         let mut events = Vec::with_capacity(plan.placements.len() + 1);
         for placement in plan.placements {
             generation = Generation(generation.0.saturating_add(1));
+            let Some((job, split)) = splits.next(placement.job) else {
+                continue;
+            };
+            events.extend(split);
             events.push(Event::Placed {
-                job: placement.job,
+                job,
                 shares: placement.shares,
                 generation,
             });
@@ -64,10 +71,10 @@ impl Cluster {
         job.reason_text.clear();
         job.cancelled_by = None;
         job.started = Some(at);
-        job.ended = match job.spec.time_limit {
-            Some(TimeLimit::Secs(secs)) => Some(at.plus_secs(secs)),
-            Some(TimeLimit::Unlimited) | None => None,
-        };
+        job.ended = job.limit_end();
+        if let Some(array) = &mut job.array {
+            array.view.settle();
+        }
         job.allocation = shares.to_vec();
         job.generation = generation;
         if job.spec.kind == JobKind::Batch {
@@ -83,8 +90,11 @@ impl Cluster {
         if generation <= self.generation {
             return Err("the generation is not new");
         }
-        if job.priority == 0 {
-            return Err("the job is held");
+        if job.kept().is_some() {
+            return Err("the job is held, or waits for others");
+        }
+        if job.tasks() != 1 {
+            return Err("several tasks of the array wait here");
         }
         if shares.is_empty() {
             return Err("the placement is empty");

@@ -3,6 +3,7 @@
 use super::{Cluster, Index};
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
+use crate::job::array::Arrays;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -31,6 +32,10 @@ pub(super) struct Stored {
     history: History,
     #[serde(default)]
     mix: Mix,
+    #[serde(default)]
+    arrays: Arrays,
+    #[serde(default)]
+    max_array_size: u32,
 }
 
 impl From<Stored> for Cluster {
@@ -49,6 +54,8 @@ impl From<Stored> for Cluster {
             topology: stored.topology,
             history: stored.history,
             mix: stored.mix,
+            arrays: stored.arrays,
+            max_array_size: stored.max_array_size,
             index: Index::default(),
         };
         cluster.reindex_all();

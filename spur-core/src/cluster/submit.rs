@@ -6,6 +6,7 @@ use crate::id::{Generation, JobId};
 use crate::job::Job;
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, JobState, Reason};
+use crate::slurm::dependency::Dependency;
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,8 +29,11 @@ impl Cluster {
         if id.0 < self.next_job.0.max(1) || self.jobs.contains_key(&id) {
             return Err("the job number was used before");
         }
+        let array = self.new_array(id, spec)?;
+        let depends = self.new_dependency(spec)?;
         self.next_job = JobId(id.0.saturating_add(1));
         let mut job = new_job(at, id, spec, priority);
+        (job.array, job.depends) = (array, depends);
         job.expected = self.history.expected(spec);
         self.jobs.insert(id, job);
         self.mix.submitted(at, spec);
@@ -45,8 +49,8 @@ impl Cluster {
     ) -> Taken {
         for (id, reason, text) in reasons {
             let job = self.jobs.get_mut(id);
-            if let Some(job) = job.filter(|job| job.state == JobState::Pending && job.priority > 0)
-            {
+            let told = |job: &&mut Job| job.state == JobState::Pending && job.kept().is_none();
+            if let Some(job) = job.filter(told) {
                 job.reason = *reason;
                 job.reason_text.clone_from(text);
                 self.index.queue.explain(job);
@@ -89,5 +93,9 @@ fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
         avoid: BTreeSet::new(),
         leftovers: BTreeMap::new(),
         expected: None,
+        array: None,
+        depends: Dependency::default(),
+        suspended: None,
+        suspended_ms: 0,
     }
 }

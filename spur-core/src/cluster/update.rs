@@ -29,6 +29,7 @@ pub(super) struct Configuration<'a> {
     pub(super) node_timeout: u64,
     pub(super) node_config: &'a BTreeMap<NodeName, NodeConfig>,
     pub(super) topology: &'a Topology,
+    pub(super) max_array_size: u32,
 }
 
 impl Cluster {
@@ -43,6 +44,7 @@ impl Cluster {
         }
         self.min_job_age = new.min_job_age;
         self.node_timeout = new.node_timeout;
+        self.max_array_size = new.max_array_size;
         self.node_config.clone_from(new.node_config);
         if self.topology != *new.topology {
             self.topology.clone_from(new.topology);
@@ -140,11 +142,8 @@ impl Cluster {
             .inspect(|partition| spec.partition.clone_from(partition));
         if let Some(limit) = *change.time_limit {
             spec.time_limit = Some(limit);
-            if let (JobState::Running, Some(started)) = (job.state, job.started) {
-                job.ended = match limit {
-                    TimeLimit::Secs(secs) => Some(started.plus_secs(secs)),
-                    TimeLimit::Unlimited => None,
-                };
+            if job.state == JobState::Running {
+                job.ended = job.limit_end();
             }
         }
         if let Some(priority) = *change.priority {

@@ -4,6 +4,7 @@ mod check;
 mod defaults;
 mod features;
 mod missing;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 use super::spec::JobSpec;
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
+use crate::id::JobId;
 use crate::partition::{Partition, PartitionState};
 use crate::time::Millis;
 
@@ -28,7 +30,8 @@ pub struct Admitted {
 /// free or up now. Slurm lets jobs above most limits of a partition wait ([`super::limits`]), and so does this. On refusal
 /// `spec` is left half filled in: it is not to be used.
 pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitted, Refusal> {
-    if cluster.jobs.len() >= MAX_JOBS {
+    let tasks = usize::try_from(cluster.tasks_without_record()).unwrap_or(usize::MAX);
+    if cluster.jobs.len().saturating_add(tasks) >= MAX_JOBS {
         return Err(refuse(
             RefusalKind::Busy,
             format!("the cluster holds {MAX_JOBS} jobs"),
@@ -36,6 +39,21 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     }
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
+    waits::array(cluster, spec)?;
+    waits::dependency(cluster, spec)?;
+    shape(cluster, spec, partition, at)?;
+    Ok(Admitted {
+        priority: starting_priority(spec),
+    })
+}
+
+/// Fills in and checks what is asked for of the partition.
+fn shape(
+    cluster: &Cluster,
+    spec: &mut JobSpec,
+    partition: &Partition,
+    at: Millis,
+) -> Result<(), Refusal> {
     defaults::fill(spec, partition, at)?;
     features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
@@ -45,9 +63,20 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
         }
         check::satisfiable(cluster, partition, spec)?;
     }
-    Ok(Admitted {
-        priority: starting_priority(spec),
-    })
+    Ok(())
+}
+
+/// Checks a request that was admitted before and has been changed, and fills in what follows from it, as [`admit`] does.
+pub fn readmit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<(), Refusal> {
+    let partition = defaults::partition(cluster, spec)?;
+    open(partition)?;
+    shape(cluster, spec, partition, at)
+}
+
+/// What a changed job is to wait for: jobs that are known, and that do not wait for it.
+pub fn dependency(cluster: &Cluster, job: JobId, spec: &JobSpec) -> Result<(), Refusal> {
+    waits::dependency(cluster, spec)?;
+    waits::circle(cluster, job, spec)
 }
 
 /// The priority of a job that nobody has changed: as real Slurm's default plugin with no weights gives it, 1 less niceness.

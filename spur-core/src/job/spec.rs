@@ -148,6 +148,15 @@ pub struct JobSpec {
     /// `--contiguous`: nodes that follow one another.
     #[serde(default)]
     pub contiguous: bool,
+    /// `--array` as written ([`crate::slurm::array`]); empty if it is none.
+    #[serde(default)]
+    pub array: String,
+    /// `-d` as written ([`crate::slurm::dependency`]); empty if it waits for no job.
+    #[serde(default)]
+    pub dependency: String,
+    /// `--kill-on-invalid-dep`: whether to cancel it when what it waits for can never come; `None`: as Slurm does, keep it.
+    #[serde(default)]
+    pub kill_on_invalid_dep: Option<bool>,
 }
 
 /// `--gres-flags`: how GPUs go with CPUs and tasks. Slurm's defaults if nothing is set.

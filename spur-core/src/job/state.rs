@@ -30,6 +30,8 @@ pub enum JobState {
     NodeFail,
     /// The kernel's out-of-memory killer ended it.
     OutOfMemory,
+    /// Runs, with its processes stopped. Only views say so: for the cluster the job is running.
+    Suspended,
 }
 
 /// Why a job waits or ended; displays as Slurm's words.
@@ -79,6 +81,12 @@ pub enum Reason {
     PartitionConfig,
     /// `MaxMemPerLimit`: asks for more memory than the partition gives a job.
     MaxMemPerLimit,
+    /// `Dependency`: waits for other jobs.
+    Dependency,
+    /// `DependencyNeverSatisfied`: waits for what can never come.
+    DependencyNeverSatisfied,
+    /// `JobArrayTaskLimit`: as many tasks of its array run as may.
+    JobArrayTaskLimit,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -125,7 +133,7 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
             | Cause::LaunchFailed
             | Cause::Requeued => None,
         },
-        JobState::Running => match cause {
+        JobState::Running | JobState::Suspended => match cause {
             Cause::Placed => None,
             Cause::Succeeded => Some(JobState::Completed),
             Cause::Failed | Cause::LaunchFailed => Some(JobState::Failed),
@@ -156,7 +164,7 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
 
 impl JobState {
     /// Every state, in declaration order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Running,
         Self::Completed,
@@ -165,12 +173,13 @@ impl JobState {
         Self::Timeout,
         Self::NodeFail,
         Self::OutOfMemory,
+        Self::Suspended,
     ];
 
     /// Whether the job has ended.
     pub fn is_terminal(self) -> bool {
         match self {
-            Self::Pending | Self::Running => false,
+            Self::Pending | Self::Running | Self::Suspended => false,
             Self::Completed
             | Self::Failed
             | Self::Cancelled
@@ -214,6 +223,9 @@ impl Reason {
             Self::Cleaning => "its last run is not cleaned up everywhere",
             Self::PartitionConfig => "it asks for more than its partition can give",
             Self::MaxMemPerLimit => "it asks for more memory than its partition gives a job",
+            Self::Dependency => "it waits for other jobs",
+            Self::DependencyNeverSatisfied => "what it waits for can never come",
+            Self::JobArrayTaskLimit => "as many tasks of its array run as may at once",
         }
     }
 }

@@ -58,6 +58,11 @@ impl<'a> Lines<'a> {
         Some((key, at))
     }
 
+    /// The same job comes once more, for another task of its array.
+    pub(super) fn again(&mut self, key: Key, at: usize) {
+        self.heads.push(Reverse((key, at)));
+    }
+
     /// The next job of this line comes in its turn.
     pub(super) fn go_on(&mut self, at: usize) -> bool {
         let next = self.lines.get(at).and_then(Line::next);

@@ -14,6 +14,7 @@ use super::policy::{self, Claim, Key};
 use super::reserve::{Reserving, Wanted};
 use super::rooms::Rooms;
 use super::search::{self, Choice, Holes, Judge, Sought};
+use super::tasks::Tasks;
 use super::timeline::NEVER;
 use super::wait::Wait;
 use super::{Budget, Placement, Plan};
@@ -42,6 +43,8 @@ struct Queueing {
 /// What comes of looking at a job.
 enum Verdict {
     Starts(Vec<NodeShare>),
+    /// As many tasks of its array run now as may.
+    Passed,
     /// It waits, and says so; whether the next job of its bucket is worth a look.
     Waits(Option<Wait>, bool),
     /// All jobs of its bucket wait for this reason.
@@ -64,6 +67,7 @@ pub(super) struct Pass<'a> {
     holes: Vec<Vec<Holes>>,
     features: Option<Features<'a>>,
     reserved: BTreeMap<JobId, Reserved>,
+    tasks: Tasks,
     plan: Plan,
 }
 
@@ -96,6 +100,7 @@ impl<'a> Pass<'a> {
             holes: Vec::new(),
             features: None,
             reserved: BTreeMap::new(),
+            tasks: Tasks::default(),
             plan: Plan::default(),
         }
     }
@@ -123,8 +128,13 @@ impl<'a> Pass<'a> {
                 Verdict::Starts(shares) => {
                     let job = key.job;
                     self.plan.placements.push(Placement { job, shares });
+                    if self.tasks.may_go_on(self.cluster, job) {
+                        lines.again(key, number);
+                        continue;
+                    }
                     true
                 }
+                Verdict::Passed => true,
                 Verdict::Waits(own, more) => {
                     let here = &mut spoken[number];
                     here.from.get_or_insert(key);
@@ -185,6 +195,9 @@ impl<'a> Pass<'a> {
     }
 
     fn consider(&mut self, key: Key, (number, line): (usize, &Line<'a>)) -> Verdict {
+        if self.tasks.is_full(self.cluster, key.job) {
+            return Verdict::Passed;
+        }
         let (class, limit) = (line.at.class, line.at.limit);
         let position = class.position();
         if self.kinds.get(position).is_some_and(Option::is_none) {

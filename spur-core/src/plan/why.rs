@@ -142,7 +142,10 @@ pub fn is_kept(reason: Reason) -> bool {
         | Reason::OutOfMemory
         | Reason::JobLaunchFailure
         | Reason::PartitionConfig
-        | Reason::MaxMemPerLimit => true,
+        | Reason::MaxMemPerLimit
+        | Reason::Dependency
+        | Reason::DependencyNeverSatisfied
+        | Reason::JobArrayTaskLimit => true,
     }
 }
 

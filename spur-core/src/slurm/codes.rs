@@ -37,11 +37,17 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::InvalidGres => "Invalid generic resource (gres) specification",
         RefusalKind::InvalidPrefer => "Invalid preferred feature specification",
         RefusalKind::TopologyUnavailable => "Requested topology configuration is not available",
+        RefusalKind::InvalidArray => "Invalid job array specification",
+        RefusalKind::InvalidDependency => "Job dependency problem",
+        RefusalKind::CircularDependency => "Circular job dependency",
+        RefusalKind::JobNotRunning => "Job is not running",
+        RefusalKind::JobSuspended => "Job is suspended",
+        RefusalKind::BatchOnly => "Only batch jobs are accepted or processed",
     }
 }
 
 /// All base states with their long and short names.
-const STATES: [(JobState, &str, &str); 8] = [
+const STATES: [(JobState, &str, &str); 9] = [
     (JobState::Pending, "PENDING", "PD"),
     (JobState::Running, "RUNNING", "R"),
     (JobState::Completed, "COMPLETED", "CD"),
@@ -50,11 +56,11 @@ const STATES: [(JobState, &str, &str); 8] = [
     (JobState::Timeout, "TIMEOUT", "TO"),
     (JobState::NodeFail, "NODE_FAIL", "NF"),
     (JobState::OutOfMemory, "OUT_OF_MEMORY", "OOM"),
+    (JobState::Suspended, "SUSPENDED", "S"),
 ];
 
 /// States that Slurm knows and that no job of ours is ever in: a filter that names them selects nothing.
-const NEVER: [(&str, &str); 16] = [
-    ("SUSPENDED", "S"),
+const NEVER: [(&str, &str); 15] = [
     ("BOOT_FAIL", "BF"),
     ("DEADLINE", "DL"),
     ("PREEMPTED", "PR"),
@@ -167,6 +173,9 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Cleaning => "Cleaning",
         Reason::PartitionConfig => "PartitionConfig",
         Reason::MaxMemPerLimit => "MaxMemPerLimit",
+        Reason::Dependency => "Dependency",
+        Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",
+        Reason::JobArrayTaskLimit => "JobArrayTaskLimit",
     }
 }
 
@@ -236,7 +245,7 @@ mod tests {
     fn filters_know_slurms_other_states() {
         assert_eq!(parse_job_state("all"), Some(StateFilter::All));
         assert_eq!(parse_job_state("cg"), Some(StateFilter::Completing));
-        assert_eq!(parse_job_state("Suspended"), Some(StateFilter::Never));
+        assert_eq!(parse_job_state("Preempted"), Some(StateFilter::Never));
         assert_eq!(parse_job_state("nope"), None);
         assert_eq!(parse_job_state(""), None);
         assert!(

@@ -182,6 +182,14 @@ fn job(env: &mut Env, facts: &Facts<'_>) {
     if facts.restarts > 0 {
         env.set("SLURM_RESTART_COUNT", facts.restarts);
     }
+    if let Some(array) = facts.array {
+        env.set("SLURM_ARRAY_JOB_ID", array.job);
+        env.set("SLURM_ARRAY_TASK_ID", array.task);
+        env.set("SLURM_ARRAY_TASK_COUNT", array.count);
+        env.set("SLURM_ARRAY_TASK_MIN", array.min);
+        env.set("SLURM_ARRAY_TASK_MAX", array.max);
+        env.set("SLURM_ARRAY_TASK_STEP", array.step);
+    }
 }
 
 /// What the job asked for; steps inherit it from the batch script or the allocation's shell.

@@ -153,7 +153,7 @@ fn layout(options: &Options) -> Layout<JobView> {
 /// The filters that the controller does not know, and those that it was not asked to apply.
 fn passes(options: &Options, query: &Query, job: &JobView) -> bool {
     let filter = &query.filter;
-    let live = job.completing || matches!(job.state, JobState::Pending | JobState::Running);
+    let live = job.completing || !job.state.is_terminal();
     let asked = !filter.states.is_empty() || query.completing || query.nothing;
     let by_state = match (filter.all_states, asked) {
         (true, _) => true,

@@ -142,6 +142,9 @@ impl Writer {
             for step in rest {
                 self.send(node, ToAgent::Launch(step));
             }
+            for stop in self.stopped_on(node) {
+                self.send(node, stop);
+            }
             drop(admitted.send(Ok(node)));
             tracing::info!(%node, "agent connected");
         }

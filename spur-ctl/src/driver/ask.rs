@@ -1,17 +1,19 @@
 //! What reaches the writer.
 
 use spur_core::agent::order::{Report, ToAgent};
-use spur_core::api::{Caller, Refusal, Reply};
+use spur_core::api::{Caller, JobFilter, Refusal, Reply};
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::event::NodeHello;
 use spur_core::id::{JobId, NodeId, NodeName, StepKind};
+use spur_core::job::array::JobTarget;
+use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepSpec;
 use spur_core::node::{AdminState, FenceState};
 use spur_core::partition::PartitionState;
-use spur_core::time::{Millis, TimeLimit};
+use spur_core::time::Millis;
 use spur_core::usage::idle::Idle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -129,6 +131,8 @@ pub enum Act {
     Cancel {
         /// Which jobs; those that carry a refusal already are only passed through.
         jobs: Vec<(JobId, Option<Refusal>)>,
+        /// Besides, jobs that are named one by one: whose they are is looked up by the writer.
+        named: Option<Box<JobFilter>>,
         /// Signal; `None` ends the job or step.
         signal: Option<u8>,
         /// With a signal: the batch shell only.
@@ -145,7 +149,11 @@ pub enum Act {
     /// Put a job back into the queue.
     Requeue(JobId),
     /// Change a job.
-    UpdateJob(JobId, JobChange),
+    UpdateJob(JobId, Box<JobChange>),
+    /// Do something to jobs and tasks of arrays; whose they are is looked up by the writer.
+    Control(Vec<JobTarget>, JobAct),
+    /// Change them.
+    ChangeJobs(Vec<JobTarget>, Box<JobChange>),
     /// Change nodes.
     UpdateNode {
         /// Which.
@@ -159,21 +167,6 @@ pub enum Act {
     UpdatePartition(String, PartitionState),
     /// Hand out a copy of the state, with the time, as this turn has it.
     State(oneshot::Sender<(Millis, Box<Cluster>)>),
-}
-
-/// What [`Act::UpdateJob`] changes; `None` leaves a field alone.
-#[derive(Clone, Debug, Default)]
-pub struct JobChange {
-    /// Limit.
-    pub time_limit: Option<TimeLimit>,
-    /// Name.
-    pub name: Option<String>,
-    /// Comment.
-    pub comment: Option<String>,
-    /// Partition.
-    pub partition: Option<String>,
-    /// Priority.
-    pub priority: Option<u32>,
 }
 
 /// What an agent's stream brings.

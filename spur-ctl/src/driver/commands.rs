@@ -2,7 +2,7 @@
 //! allows it is settled here, since only the writer knows it.
 
 use super::Writer;
-use super::ask::{Act, Answer, Ask, Await, Command, JobChange};
+use super::ask::{Act, Answer, Ask, Await, Command};
 use super::turn::Turn;
 use super::waits::WaitKind;
 use spur_core::agent::order::ToAgent;
@@ -12,9 +12,8 @@ use spur_core::id::{JobId, NodeName, StepKind};
 use spur_core::job::Job;
 use spur_core::job::admit;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
-use spur_core::job::state::{JobState, Reason};
+use spur_core::job::state::JobState;
 use spur_core::node::AdminState;
-use spur_core::time::TimeLimit;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,7 +21,7 @@ use tokio::time::Instant;
 /// The number of `SIGKILL`.
 const SIGKILL: u8 = 9;
 
-fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
+pub(super) fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
     Refusal {
         kind,
         text: text.into(),
@@ -60,7 +59,15 @@ impl Writer {
             Command::Await(Await::Allocation(job)) => {
                 self.state(job).map(|_| (job, WaitKind::Allocation))
             }
-            Command::Await(Await::End(job)) => self.state(job).map(|_| (job, WaitKind::End)),
+            Command::Await(Await::End(job)) => {
+                let array = self.cluster.arrays.contains_key(&job);
+                let known = if array {
+                    Ok(())
+                } else {
+                    self.state(job).map(drop)
+                };
+                known.map(|()| (job, WaitKind::End))
+            }
         };
         match waits {
             Ok((job, kind)) => {
@@ -82,6 +89,7 @@ impl Writer {
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
                 jobs,
+                named,
                 signal,
                 batch_only,
                 step,
@@ -91,7 +99,12 @@ impl Writer {
                     batch_only,
                     step,
                 };
-                Ok(per_job(jobs, |job| self.cancel(turn, caller, job, how)))
+                let mut outcome = match named {
+                    Some(filter) => self.cancel_named(turn, caller, &filter, how),
+                    None => Vec::new(),
+                };
+                outcome.extend(each(jobs, |job| self.cancel(turn, caller, job, how)));
+                Ok(Reply::PerJob(outcome))
             }
             Act::Script(job) => self.script(turn, job),
             Act::State(tell) => {
@@ -100,10 +113,20 @@ impl Writer {
                     .ok();
                 Ok(Reply::Done)
             }
-            Act::Hold(jobs) => Ok(per_job(jobs, |job| self.hold(turn, caller, job))),
-            Act::Release(jobs) => Ok(per_job(jobs, |job| self.release(turn, caller, job))),
-            Act::Requeue(job) => self.requeue(turn, job),
-            Act::UpdateJob(job, change) => self.update_job(turn, caller, job, change),
+            Act::Hold(jobs) => {
+                let hold = |job| self.hold(turn, job, caller.operator);
+                Ok(Reply::PerJob(each(jobs, hold)))
+            }
+            Act::Release(jobs) => {
+                let release = |job| self.release(turn, caller, job);
+                Ok(Reply::PerJob(each(jobs, release)))
+            }
+            Act::Requeue(job) => self.requeue(turn, job).map(|()| Reply::Done),
+            Act::UpdateJob(job, change) => self
+                .change(turn, caller, job, &change)
+                .map(|()| Reply::Done),
+            Act::Control(jobs, act) => Ok(self.control(turn, caller, jobs, act)),
+            Act::ChangeJobs(jobs, change) => Ok(self.change_jobs(turn, caller, jobs, &change)),
             Act::UpdateNode {
                 nodes,
                 admin,
@@ -121,14 +144,14 @@ impl Writer {
         }
     }
 
-    fn job(&self, job: JobId) -> Result<&Job, Refusal> {
+    pub(super) fn job(&self, job: JobId) -> Result<&Job, Refusal> {
         self.cluster
             .jobs
             .get(&job)
             .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))
     }
 
-    fn state(&self, job: JobId) -> Result<JobState, Refusal> {
+    pub(super) fn state(&self, job: JobId) -> Result<JobState, Refusal> {
         self.job(job).map(|job| job.state)
     }
 
@@ -173,7 +196,7 @@ impl Writer {
         Ok(Reply::Done)
     }
 
-    fn cancel(
+    pub(super) fn cancel(
         &mut self,
         turn: &mut Turn,
         caller: &Caller,
@@ -184,8 +207,7 @@ impl Writer {
         if job.state.is_terminal() {
             return Err(refuse(RefusalKind::AlreadyDone, ""));
         }
-        let whole = how.step.is_none() && !how.batch_only;
-        if whole && how.signal.is_none_or(|signal| signal == SIGKILL) {
+        if how.ends() {
             let cancelled = Event::Cancelled {
                 job: id,
                 by: caller.uid,
@@ -220,16 +242,18 @@ impl Writer {
     }
 
     fn script(&self, turn: &Turn, job: JobId) -> Answer {
-        if self.job(job)?.spec.kind != JobKind::Batch {
+        let known = self.job(job)?;
+        if known.spec.kind != JobKind::Batch {
             return Err(refuse(
                 RefusalKind::Invalid,
                 format!("job {job} has no batch script"),
             ));
         }
-        if let Some(payload) = turn.payloads.get(&job) {
+        let kept = known.payload();
+        if let Some(payload) = turn.payloads.get(&kept) {
             return Ok(Reply::Script(payload.script.clone()));
         }
-        match self.store.payload(job) {
+        match self.store.payload(kept) {
             Ok(Some(payload)) => Ok(Reply::Script(payload.script)),
             Ok(None) => Err(refuse(
                 RefusalKind::Invalid,
@@ -237,100 +261,6 @@ impl Writer {
             )),
             Err(e) => Err(refuse(RefusalKind::NotDurable, e.to_string())),
         }
-    }
-
-    fn hold(&mut self, turn: &mut Turn, caller: &Caller, job: JobId) -> Result<(), Refusal> {
-        if self.state(job)? != JobState::Pending {
-            return Err(refuse(RefusalKind::JobNotPending, ""));
-        }
-        let held = Event::Held {
-            job,
-            by_admin: caller.operator,
-        };
-        self.propose(turn, held)
-            .map_err(|why| refuse(RefusalKind::JobNotPending, why))
-    }
-
-    fn release(&mut self, turn: &mut Turn, caller: &Caller, id: JobId) -> Result<(), Refusal> {
-        let job = self.job(id)?;
-        if job.state != JobState::Pending {
-            return Err(refuse(RefusalKind::JobNotPending, ""));
-        }
-        if job.reason == Reason::JobHeldAdmin && !caller.operator {
-            return Err(refuse(RefusalKind::AccessDenied, "held by an operator"));
-        }
-        if job.priority != 0 {
-            return Ok(());
-        }
-        self.propose(turn, Event::Released { job: id })
-            .map_err(|why| refuse(RefusalKind::JobNotPending, why))
-    }
-
-    fn requeue(&mut self, turn: &mut Turn, id: JobId) -> Answer {
-        let job = self.job(id)?;
-        if job.spec.kind != JobKind::Batch {
-            return Err(refuse(
-                RefusalKind::Invalid,
-                "only batch jobs can be requeued",
-            ));
-        }
-        if job.state == JobState::Pending {
-            return Err(refuse(RefusalKind::JobPending, ""));
-        }
-        self.propose(turn, Event::Requeued { job: id })
-            .map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
-        Ok(Reply::Done)
-    }
-
-    fn update_job(
-        &mut self,
-        turn: &mut Turn,
-        caller: &Caller,
-        id: JobId,
-        change: JobChange,
-    ) -> Answer {
-        let job = self.job(id)?;
-        if job.state.is_terminal() {
-            return Err(refuse(RefusalKind::JobFinished, ""));
-        }
-        let JobChange {
-            time_limit,
-            name,
-            comment,
-            partition,
-            priority,
-        } = change;
-        if !caller.operator {
-            let longer = time_limit
-                .is_some_and(|new| new > job.spec.time_limit.unwrap_or(TimeLimit::Unlimited));
-            if longer || priority.is_some() {
-                return Err(refuse(RefusalKind::AccessDenied, ""));
-            }
-        }
-        if let Some(name) = &partition {
-            if !self
-                .cluster
-                .partitions
-                .iter()
-                .any(|known| &known.name == name)
-            {
-                return Err(refuse(RefusalKind::InvalidPartition, name.clone()));
-            }
-            if job.state != JobState::Pending {
-                return Err(refuse(RefusalKind::JobNotPending, ""));
-            }
-        }
-        let updated = Event::JobUpdated {
-            job: id,
-            time_limit,
-            name,
-            comment,
-            partition,
-            priority,
-        };
-        self.propose(turn, updated)
-            .map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
-        Ok(Reply::Done)
     }
 
     /// All nodes or none.
@@ -379,17 +309,25 @@ impl Writer {
 
 /// How a job is told to end, or signalled.
 #[derive(Clone, Copy)]
-struct Signalling {
+pub(super) struct Signalling {
     signal: Option<u8>,
     batch_only: bool,
     step: Option<StepKind>,
 }
 
-fn per_job(
+impl Signalling {
+    /// Whether it ends jobs as a whole.
+    pub(super) fn ends(self) -> bool {
+        let whole = self.step.is_none() && !self.batch_only;
+        whole && self.signal.is_none_or(|signal| signal == SIGKILL)
+    }
+}
+
+fn each(
     jobs: Vec<(JobId, Option<Refusal>)>,
     mut act: impl FnMut(JobId) -> Result<(), Refusal>,
-) -> Reply {
+) -> Vec<(JobId, Option<Refusal>)> {
     let outcome =
         |(job, refused): (JobId, Option<Refusal>)| (job, refused.or_else(|| act(job).err()));
-    Reply::PerJob(jobs.into_iter().map(outcome).collect())
+    jobs.into_iter().map(outcome).collect()
 }

@@ -5,7 +5,8 @@ use super::turn::Turn;
 use spur_core::agent::order::{BatchOrder, StepOrder, ToAgent};
 use spur_core::effect::Effect;
 use spur_core::id::{JobId, NodeId, StepKind};
-use spur_core::job::spec::{JobSpec, Payload};
+use spur_core::job::Job;
+use spur_core::job::spec::Payload;
 use spur_core::slurm::filename::{self, Names};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,9 +61,10 @@ impl Writer {
             return Some(order);
         }
         let job = self.cluster.jobs.get(&order.job)?;
-        let payload = match fresh.get(&order.job) {
+        let kept = job.payload();
+        let payload = match fresh.get(&kept) {
             Some(payload) => Some(payload.clone()),
-            None => self.store.payload(order.job).unwrap_or_else(|e| {
+            None => self.store.payload(kept).unwrap_or_else(|e| {
                 tracing::error!(job = %order.job, "its script cannot be read: {e}");
                 None
             }),
@@ -71,16 +73,23 @@ impl Writer {
             .nodes
             .get(order.index as usize)
             .map_or("", |(name, _)| name.as_str());
-        order.batch = Some(Arc::new(batch_order(order.job, &job.spec, payload?, host)));
+        order.batch = Some(Arc::new(batch_order(job, payload?, host)));
         Some(order)
     }
 }
 
 /// What the batch step runs, with its file names expanded as Slurm does.
-fn batch_order(job: JobId, spec: &JobSpec, payload: Payload, host: &str) -> BatchOrder {
+fn batch_order(job: &Job, payload: Payload, host: &str) -> BatchOrder {
+    let spec = &job.spec;
+    let part = job.array.as_ref().map(|array| &array.view);
+    let array = part.and_then(|view| Some((view.job.0, view.task?)));
+    let default = match array {
+        Some(_) => filename::DEFAULT_ARRAY_OUTPUT,
+        None => filename::DEFAULT_OUTPUT,
+    };
     let names = Names {
-        job: job.0,
-        array: None,
+        job: job.id.0,
+        array,
         step: StepKind::Batch,
         task: 0,
         node: 0,
@@ -91,7 +100,7 @@ fn batch_order(job: JobId, spec: &JobSpec, payload: Payload, host: &str) -> Batc
     let expand = |pattern: &str, default: &str| {
         filename::expand(if pattern.is_empty() { default } else { pattern }, &names)
     };
-    let stdout = expand(&spec.stdout, filename::DEFAULT_OUTPUT);
+    let stdout = expand(&spec.stdout, default);
     let stderr = if spec.stderr.is_empty() {
         stdout.clone()
     } else {

@@ -5,6 +5,7 @@ use super::turn::Turn;
 use spur_core::api::Stats;
 use spur_core::id::{JobId, NodeId};
 use spur_core::view;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,11 @@ impl Writer {
             self.publish_all();
             return;
         }
+        let mut arrays = BTreeSet::new();
         for job in &turn.touched_jobs {
-            self.row_of_job(*job);
+            arrays.extend(self.row_of_job(*job));
         }
+        self.rows_of_arrays(arrays);
         for node in &turn.touched_nodes {
             self.row_of_node(*node);
         }
@@ -27,6 +30,7 @@ impl Writer {
     /// Publishes everything anew.
     pub(super) fn publish_all(&mut self) {
         self.publisher.draft.jobs.clear();
+        self.publisher.draft.arrays.clear();
         self.publisher.draft.nodes.clear();
         self.publisher.draft.partitions = Arc::new(self.cluster.partitions.clone());
         self.publisher.draft.topology = Arc::new(self.cluster.topology.clone());
@@ -35,6 +39,8 @@ impl Writer {
         for job in jobs {
             self.row_of_job(job);
         }
+        let arrays = self.cluster.arrays.keys().copied().collect();
+        self.rows_of_arrays(arrays);
         let nodes: Vec<NodeId> = self.cluster.nodes.keys().copied().collect();
         for node in nodes {
             self.row_of_node(node);
@@ -42,20 +48,36 @@ impl Writer {
         self.finish_draft();
     }
 
-    fn row_of_job(&mut self, job: JobId) {
+    /// Records of arrays that were made or forgotten.
+    fn rows_of_arrays(&mut self, arrays: BTreeSet<JobId>) {
+        for array in arrays {
+            let members: Vec<JobId> = self.cluster.members(array).collect();
+            let rows = &mut self.publisher.draft.arrays;
+            if members.is_empty() {
+                rows.remove(array.0);
+            } else if rows.get(array.0).is_none_or(|known| **known != members) {
+                rows.insert(array.0, Arc::new(members));
+            }
+        }
+    }
+
+    /// The array that the job is part of is the answer.
+    fn row_of_job(&mut self, job: JobId) -> Option<JobId> {
         let before = self.publisher.draft.jobs.get(job.0).map(Arc::clone);
         match self.cluster.jobs.get(&job) {
             Some(known) => {
                 let row = Arc::new(view::job_view(&self.cluster, known));
                 self.usage.job(before.as_deref(), &row);
+                let array = row.array.as_ref().map(|array| array.job);
                 self.publisher.draft.jobs.insert(job.0, row);
+                array
             }
             None => {
                 self.publisher.draft.jobs.remove(job.0);
                 self.denials.forget(job);
-                if let Some(last) = before {
-                    self.usage.forget(&last);
-                }
+                let last = before?;
+                self.usage.forget(&last);
+                last.array.as_ref().map(|array| array.job)
             }
         }
     }

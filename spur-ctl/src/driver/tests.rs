@@ -262,6 +262,9 @@ fn spec(kind: JobKind, tasks: u32) -> JobSpec {
         mincpus: 0,
         segment: 0,
         contiguous: false,
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     }
 }
 

@@ -308,6 +308,9 @@ impl Writer {
     /// What a waiting call can be told now.
     fn outcome(&mut self, turn: &mut Turn, job: JobId, call: u64) -> Option<Answer> {
         let wait = self.waits.of(job).find(|wait| wait.call == call)?;
+        if let (WaitKind::End, Some(array)) = (&wait.kind, self.cluster.arrays.get(&job)) {
+            return array.is_over().then(|| self.array_ended(job));
+        }
         let Some(state) = self.cluster.jobs.get(&job).map(|job| job.state) else {
             return Some(Err(Refusal {
                 kind: RefusalKind::InvalidJobId,
@@ -341,6 +344,15 @@ impl Writer {
     /// The answer to a call that waited for the end.
     pub(super) fn ended(&self, job: JobId) -> Answer {
         self.view(job).map(|job| Reply::Ended { job })
+    }
+
+    /// The same for an array, of which every task has ended: one of its records, with the worst status of all.
+    fn array_ended(&self, array: JobId) -> Answer {
+        let record = self.cluster.members(array).next().unwrap_or(array);
+        let mut view = self.view(record)?;
+        let worst = self.cluster.arrays.get(&array).map(|array| array.worst);
+        view.exit = worst.unwrap_or(view.exit);
+        Ok(Reply::Ended { job: view })
     }
 
     /// Why a job that somebody waited for will not start.

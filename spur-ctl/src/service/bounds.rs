@@ -2,6 +2,7 @@
 
 use super::refuse;
 use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request};
+use spur_core::job::change::JobChange;
 use spur_core::job::spec::{JobSpec, Payload};
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
@@ -12,6 +13,8 @@ const ENV_MAX: usize = 2 << 20;
 const ARGS_MAX: usize = 1 << 20;
 /// The longest single text.
 const TEXT_MAX: usize = 4096;
+/// The longest list of an array's tasks, or of what a job waits for.
+const ARRAY_MAX: usize = 65_536;
 /// The longest comment.
 const COMMENT_MAX: usize = 16_384;
 /// Most names or numbers in one list.
@@ -46,6 +49,12 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             text("reason", reason.as_deref().unwrap_or(""), TEXT_MAX)
         }
         Request::Accounting { filter, .. } => account_fits(filter),
+        Request::Control { jobs, .. } => list("job list", jobs.len()),
+        Request::ChangeJobs { jobs, change } => {
+            list("job list", jobs.len())?;
+            change_fits(change)
+        }
+        Request::TestOnly { spec } => spec_fits(spec),
         Request::Ping
         | Request::AwaitAllocation { .. }
         | Request::Finish { .. }
@@ -114,8 +123,32 @@ fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
     text("comment", &spec.comment, COMMENT_MAX)?;
     text("export list", &spec.export, ENV_MAX)?;
     text("preferred features", &spec.prefer, TEXT_MAX)?;
+    text("array", &spec.array, ARRAY_MAX)?;
+    text("dependency", &spec.dependency, ARRAY_MAX)?;
     list("node list", spec.nodelist.len())?;
     list("list of excluded nodes", spec.exclude.len())
+}
+
+fn change_fits(change: &JobChange) -> Result<(), Refusal> {
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    text("comment", &given(&change.comment), COMMENT_MAX)?;
+    for (what, value) in [
+        ("job name", &change.name),
+        ("partition", &change.partition),
+        ("account", &change.account),
+        ("qos", &change.qos),
+        ("dependency", &change.dependency),
+        ("node list", &change.nodelist),
+        ("list of excluded nodes", &change.exclude),
+        ("constraint", &change.constraint),
+        ("working directory", &change.work_dir),
+        ("input file name", &change.stdin),
+        ("output file name", &change.stdout),
+        ("error file name", &change.stderr),
+    ] {
+        text(what, &given(value), TEXT_MAX)?;
+    }
+    Ok(())
 }
 
 fn payload_fits(payload: &Payload) -> Result<(), Refusal> {

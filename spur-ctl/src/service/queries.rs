@@ -4,6 +4,8 @@ use super::{Service, refuse};
 use crate::readers::View;
 use crate::usage::Usage;
 use spur_core::api::{Caller, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Stats};
+use spur_core::id::JobId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Service {
@@ -22,7 +24,7 @@ impl Service {
 pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<Reply, Refusal> {
     let mut filler = super::why::Filler::new(view, crate::driver::now(), filter.estimates);
     let shown_to = |row: &Arc<JobView>| shown_to(caller, &filler.fill(row));
-    if filter.ids.is_empty() {
+    if filter.names_none() {
         return Ok(Reply::Jobs(
             view.jobs
                 .iter()
@@ -31,29 +33,42 @@ pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<R
                 .collect(),
         ));
     }
-    if let ([only], None) = (
-        filter.ids.as_slice(),
-        filter.ids.first().and_then(|job| view.job(*job)),
-    ) {
-        return Err(refuse(RefusalKind::InvalidJobId, only.to_string()));
+    let named = named(view, filter);
+    if let (true, Some(only)) = (named.is_empty(), the_only_one(filter)) {
+        return Err(refuse(RefusalKind::InvalidJobId, only));
     }
-    let mut ids = filter.ids.clone();
-    ids.sort_unstable();
-    ids.dedup();
+    // A job that is named is listed though it has ended, unless states are asked for.
     let rest = JobFilter {
         ids: Vec::new(),
+        targets: Vec::new(),
+        all_states: filter.all_states || filter.states.is_empty(),
         ..filter.clone()
     };
-    let named = ids.iter().filter_map(|job| view.job(*job));
-    // A job that is named is listed though it has ended, unless states are asked for.
-    let shown = named.filter(|row| {
-        JobFilter {
-            all_states: rest.all_states || rest.states.is_empty(),
-            ..rest.clone()
-        }
-        .matches(row)
-    });
+    let shown = named.into_values().filter(|row| rest.matches(row));
     Ok(Reply::Jobs(shown.map(shown_to).collect()))
+}
+
+/// The rows of jobs and tasks that are named by number, in order of number.
+fn named<'v>(view: &'v View, filter: &JobFilter) -> BTreeMap<JobId, &'v Arc<JobView>> {
+    let ids = filter.ids.iter().flat_map(|job| view.records(*job));
+    let targets = filter.targets.iter().flat_map(|target| {
+        let meant = |row: &&Arc<JobView>| match (&target.tasks, &row.array) {
+            (None, _) => true,
+            (Some(tasks), Some(array)) => array.has_any(tasks),
+            (Some(_), None) => false,
+        };
+        view.records(target.job).filter(meant)
+    });
+    ids.chain(targets).map(|row| (row.id, row)).collect()
+}
+
+/// What is named, if it is one thing.
+fn the_only_one(filter: &JobFilter) -> Option<String> {
+    match (filter.ids.as_slice(), filter.targets.as_slice()) {
+        ([only], []) => Some(only.to_string()),
+        ([], [only]) => Some(only.to_string()),
+        (_, _) => None,
+    }
 }
 
 /// A row as the caller may see it: how well a job uses its GPUs is its owner's and the operators' business.

@@ -286,7 +286,7 @@ impl Store for Sqlite {
         let dropped = jobs
             .into_iter()
             .map(JobId)
-            .filter(|job| !keep.jobs.contains_key(job))
+            .filter(|job| !keep.jobs.contains_key(job) && !keep.arrays.contains_key(job))
             .collect();
         let batch = Batch {
             dropped,

@@ -151,7 +151,7 @@ impl Usage {
         row: Arc<JobView>,
         (watch, details): (bool, bool),
     ) -> UsageReport {
-        let running = row.state == JobState::Running;
+        let running = matches!(row.state, JobState::Running | JobState::Suspended);
         if watch && running {
             self.board.watch(row.nodes.iter().map(|held| &held.name));
         }
@@ -206,7 +206,8 @@ impl Usage {
             Some(found) => (found.requeued, found.nodes, found.steps),
             None => (None, Vec::new(), Vec::new()),
         };
-        let mut live = job.state == JobState::Running && requeued.is_none();
+        let runs = matches!(job.state, JobState::Running | JobState::Suspended);
+        let mut live = runs && requeued.is_none();
         for held in &job.nodes {
             let missing = !nodes.iter().any(|node| node.node == held.name);
             let (of_node, of_steps) = self.part_of(view, &job, held).unwrap_or_default();

@@ -311,6 +311,9 @@ pub(crate) fn spec(kind: JobKind, gpus: u32) -> JobSpec {
         mincpus: 0,
         segment: 0,
         contiguous: false,
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     }
 }
 

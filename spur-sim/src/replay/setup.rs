@@ -160,6 +160,7 @@ fn overestimated(secs: u64, rng: &mut Rng) -> u64 {
 pub(super) fn events(setup: &Setup, trace: &Trace) -> Vec<Event> {
     let partitions: BTreeSet<&str> = trace.jobs.iter().map(partition_of).collect();
     let configured = Event::Configured {
+        max_array_size: 0,
         cluster: "replay".to_owned(),
         partitions: partitions
             .into_iter()

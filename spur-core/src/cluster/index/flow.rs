@@ -125,10 +125,15 @@ pub(super) fn load(job: &Job, key: Option<Key>, partitions: &[Partition]) -> Opt
             let place = Place::of(key?);
             (
                 asked(job),
-                When::Waits(place, secs.unwrap_or(UNKNOWN).min(UNKNOWN)),
+                When::Waits(
+                    place,
+                    secs.unwrap_or(UNKNOWN)
+                        .min(UNKNOWN)
+                        .saturating_mul(u64::from(job.tasks())),
+                ),
             )
         }
-        JobState::Running => {
+        JobState::Running | JobState::Suspended => {
             let end = job.started?.plus_secs(secs?);
             (held(job), When::Ends(end.0 / GRAIN))
         }

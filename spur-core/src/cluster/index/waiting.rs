@@ -131,7 +131,7 @@ struct Waiting {
 /// All waiting jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    /// Held ones are in no bucket.
+    /// Held ones, and those that other jobs keep waiting, are in no bucket.
     jobs: BTreeMap<JobId, Option<Waiting>>,
     pub(crate) classes: Classes,
     pub(crate) buckets: BTreeMap<BucketKey, Bucket>,
@@ -149,7 +149,7 @@ impl Queue {
     }
 
     pub(super) fn enter(&mut self, job: &Job, partitions: &[Partition], flows: &mut Flows) {
-        if job.priority == 0 {
+        if job.kept().is_some() {
             self.jobs.insert(job.id, None);
             return;
         }

@@ -56,6 +56,11 @@ fn kind(event: &Event) -> &'static str {
         Event::GpuIdle { .. } => "GpuIdle",
         Event::Utilization { .. } => "Utilization",
         Event::NodeRested { .. } => "NodeRested",
+        Event::TaskSplit { .. } => "TaskSplit",
+        Event::ArraySplit { .. } => "ArraySplit",
+        Event::JobChanged { .. } => "JobChanged",
+        Event::Suspended { .. } => "Suspended",
+        Event::Resumed { .. } => "Resumed",
     }
 }
 
@@ -200,6 +205,7 @@ impl Writer {
             weight: 1,
         };
         self.does(Event::Configured {
+            max_array_size: 0,
             cluster,
             partitions: vec![gpu],
             min_job_age: 300,

@@ -43,6 +43,7 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
     let cluster = "test".to_owned();
     let partitions = vec![bare];
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster,
         partitions,
         min_job_age: 300,
@@ -368,6 +369,7 @@ fn a_partition_whose_nodes_have_not_all_registered_is_trusted() {
         ..partition("gpu")
     }];
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster,
         partitions,
         min_job_age: 300,

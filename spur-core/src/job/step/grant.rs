@@ -14,7 +14,10 @@ use crate::resources::{GpuCount, IdSet, NodeShare};
 /// steps that hold a part of the job's GPUs: if too few are left, the refusal is `NodesBusy`, and the client is to try again.
 pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepShare>, Refusal> {
     match job.state {
-        JobState::Running => {}
+        JobState::Running if job.suspended.is_none() => {}
+        JobState::Running | JobState::Suspended => {
+            return Err(refuse(RefusalKind::JobSuspended, ""));
+        }
         JobState::Pending => return Err(refuse(RefusalKind::JobPending, "")),
         JobState::Completed
         | JobState::Failed

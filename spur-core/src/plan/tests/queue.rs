@@ -76,6 +76,7 @@ fn tier_then_priority_then_niceness_then_age() {
     let cluster = "test".to_owned();
     let partitions = tiers.to_vec();
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster,
         partitions,
         min_job_age: 300,
@@ -107,6 +108,7 @@ fn tier_then_priority_then_niceness_then_age() {
 
 fn configure(world: &mut World, partitions: &[&str]) {
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: partitions.iter().map(|name| partition(name)).collect(),
         min_job_age: 300,

@@ -41,6 +41,7 @@ fn unlimited(nodes: u32) -> World {
     let mut world = World::new(nodes, 8);
     let max_time = TimeLimit::Unlimited;
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: vec![crate::partition::Partition {
             max_time,

@@ -49,6 +49,7 @@ fn configure(world: &mut World, topology: Topology, weights: &[(&str, u32)]) {
         (NodeName::new(*name).unwrap(), config)
     };
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],
         min_job_age: 300,

@@ -52,11 +52,16 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
         | Reason::MaxMemPerLimit => {
             Some(format!("`scontrol update JobId={id} Partition=NAME` moves it; `sinfo` shows the partitions"))
         }
+        Reason::DependencyNeverSatisfied => Some(format!(
+            "`scontrol update JobId={id} Dependency=` lets it go without; `scancel {id}` gives it up"
+        )),
         Reason::BeginTime => {
             Some("submit it anew without --begin to have it start sooner".to_owned())
         }
         Reason::ReqNodeNotAvail => Some("submit it anew without -w, or with other nodes".to_owned()),
         Reason::None
+        | Reason::Dependency
+        | Reason::JobArrayTaskLimit
         | Reason::Priority
         | Reason::Resources
         | Reason::BadConstraints

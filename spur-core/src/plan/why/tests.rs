@@ -515,6 +515,7 @@ fn features_that_no_node_has_and_nodes_that_are_not_there_are_named() {
     let job = world.submit(gang(3, 8));
     let only = vec![NodeName::new("n1").unwrap(), NodeName::new("n2").unwrap()];
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: vec![Partition {
             nodes: Some(only),

@@ -51,7 +51,10 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::JobLaunchFailure
         | Reason::Cleaning
         | Reason::PartitionConfig
-        | Reason::MaxMemPerLimit => said(),
+        | Reason::MaxMemPerLimit
+        | Reason::Dependency
+        | Reason::DependencyNeverSatisfied
+        | Reason::JobArrayTaskLimit => said(),
     }
 }
 

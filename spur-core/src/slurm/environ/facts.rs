@@ -3,6 +3,7 @@
 use crate::agent::order::{AllocatedNode, JobOrder};
 use crate::api::JobView;
 use crate::id::JobId;
+use crate::job::array::ArrayTask;
 use crate::job::spec::Owner;
 use crate::resources::MemoryRequest;
 use crate::slurm::hostlist;
@@ -33,6 +34,7 @@ pub(super) struct Facts<'a> {
     pub(super) started: Millis,
     pub(super) time_limit: TimeLimit,
     pub(super) restarts: u32,
+    pub(super) array: Option<ArrayTask>,
 }
 
 impl<'a> From<&'a JobOrder> for Facts<'a> {
@@ -58,6 +60,7 @@ impl<'a> From<&'a JobOrder> for Facts<'a> {
             started: order.started,
             time_limit: order.time_limit,
             restarts: order.restarts,
+            array: order.array,
         }
     }
 }
@@ -91,6 +94,8 @@ impl<'a> Facts<'a> {
             started: view.started.unwrap_or(view.submitted),
             time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
             restarts: view.restarts,
+            // Allocations are no arrays.
+            array: None,
         }
     }
 

@@ -60,6 +60,7 @@ fn job(shares: Vec<NodeShare>) -> JobOrder {
         started: Millis(1_000_000_000),
         time_limit: TimeLimit::Secs(3600),
         restarts: 0,
+        array: None,
     }
 }
 

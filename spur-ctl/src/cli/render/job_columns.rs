@@ -408,6 +408,7 @@ fn by_state(job: &JobView) -> Key {
         _ if job.completing => 0x8000,
         JobState::Pending => 0,
         JobState::Running => 1,
+        JobState::Suspended => 2,
         JobState::Completed => 3,
         JobState::Cancelled => 4,
         JobState::Failed => 5,

@@ -88,6 +88,9 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     };
     Ok((combined::settled(options, tidied(spec))?, warning))
 }

@@ -23,6 +23,7 @@ fn world(limit: impl FnOnce(&mut Partition)) -> World {
         ..partition("small")
     };
     world.does(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: vec![gpu, small],
         min_job_age: 300,

@@ -106,6 +106,7 @@ fn configure(stream: &mut Stream, switches: bool, weights: bool) {
         block_sizes: Vec::new(),
     };
     stream.apply(Event::Configured {
+        max_array_size: 0,
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],
         min_job_age: 300,

@@ -98,6 +98,9 @@ pub(crate) fn spec(name: &str) -> JobSpec {
         mincpus: 0,
         segment: 0,
         contiguous: false,
+        array: String::new(),
+        dependency: String::new(),
+        kill_on_invalid_dep: None,
     }
 }
 
@@ -129,6 +132,10 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         uncleaned: Vec::new(),
         unavailable: Vec::new(),
         expected: None,
+        array: None,
+        dependency: String::new(),
+        suspended: None,
+        suspended_ms: 0,
     }
 }
 

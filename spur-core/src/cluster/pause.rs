@@ -1,0 +1,34 @@
+//! Jobs whose processes are stopped for a while. They keep what they hold, and their limit waits.
+
+use super::{Cluster, Taken};
+use crate::effect::Effects;
+use crate::id::JobId;
+use crate::job::state::JobState;
+use crate::time::Millis;
+
+impl Cluster {
+    pub(super) fn on_suspended(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if job.state != JobState::Running {
+            return Err("the job does not run");
+        }
+        if job.suspended.is_some() {
+            return Err("the job is suspended already");
+        }
+        job.suspended = Some(at);
+        job.ended = None;
+        fx.touched_jobs.insert(id);
+        Ok(())
+    }
+
+    pub(super) fn on_resumed(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        if job.suspended.is_none() {
+            return Err("the job is not suspended");
+        }
+        job.stop_clock(at);
+        job.ended = job.limit_end();
+        fx.touched_jobs.insert(id);
+        Ok(())
+    }
+}
