@@ -379,6 +379,7 @@ async fn a_turn_that_is_not_durable_never_was() {
     bench.broken.store(false, Ordering::SeqCst);
     bench.sleep(2).await;
     let cancel = Act::Cancel {
+        named: None,
         jobs: vec![(first, None)],
         signal: None,
         batch_only: false,
@@ -471,6 +472,7 @@ async fn an_agent_that_does_not_read_is_cut_off_and_told_everything_when_it_retu
             .any(|row| row.node.connected)
     };
     let signal = || Act::Cancel {
+        named: None,
         jobs: vec![(JobId(1), None)],
         signal: Some(10),
         batch_only: false,
