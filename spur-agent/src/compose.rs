@@ -5,8 +5,9 @@ use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
 use spur_core::id::StepId;
 use spur_core::resources::{Gpu, IdSet};
-use spur_core::slurm::environ;
+use spur_core::slurm::{environ, raw};
 use spur_proto::wire::{Open, open};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -41,9 +42,9 @@ pub struct Place<'a> {
 
 /// Everything that the supervisor of this step is told.
 pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<'_>) -> StepLaunch {
-    let (base, umask, rlimits): (Vec<&[u8]>, u32, Vec<Rlimit>) = match source {
+    let (base, umask, rlimits): (Vec<Cow<'_, [u8]>>, u32, Vec<Rlimit>) = match source {
         Source::Batch(BatchOrder { payload, .. }) => (
-            payload.env.iter().map(String::as_bytes).collect(),
+            payload.env.iter().map(|entry| raw::bytes(entry)).collect(),
             payload.umask,
             payload
                 .rlimits
@@ -55,7 +56,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
                 .collect(),
         ),
         Source::Client(open) => (
-            open.env.iter().map(Vec::as_slice).collect(),
+            open.env.iter().map(|entry| Cow::from(entry)).collect(),
             open.umask,
             open.rlimits
                 .iter()
@@ -72,7 +73,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
                 .payload
                 .args
                 .iter()
-                .map(|arg| ByteBuf::from(arg.as_bytes()))
+                .map(|arg| ByteBuf::from(raw::bytes(arg).into_owned()))
                 .collect();
             (Some(ByteBuf::from(order.payload.script.as_slice())), args)
         }
@@ -114,7 +115,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
 fn tasks(
     job: &JobOrder,
     step: &StepOrder,
-    base: &[&[u8]],
+    base: &[Cow<'_, [u8]>],
     argv: &[ByteBuf],
     place: &Place<'_>,
 ) -> (Vec<ByteBuf>, Vec<TaskLaunch>) {
@@ -167,7 +168,9 @@ fn work_dir(job: &JobOrder, source: Source<'_>) -> PathBuf {
         Source::Client(open) if !open.work_dir.is_empty() => {
             OsString::from_vec(open.work_dir.clone()).into()
         }
-        Source::Client(_) | Source::Batch(_) => PathBuf::from(&job.work_dir),
+        Source::Client(_) | Source::Batch(_) => {
+            OsString::from_vec(raw::bytes(&job.work_dir).into_owned()).into()
+        }
     }
 }
 
@@ -216,9 +219,9 @@ fn stdio(source: Source<'_>) -> Stdio {
 fn literal(name: &str) -> ByteBuf {
     let plain = !name.contains(['%', '\\']);
     ByteBuf::from(if plain {
-        name.as_bytes().to_vec()
+        raw::bytes(name).into_owned()
     } else {
-        format!("\\{}", name.replace('\\', "\\\\")).into_bytes()
+        raw::bytes(&format!("\\{}", name.replace('\\', "\\\\"))).into_owned()
     })
 }
 

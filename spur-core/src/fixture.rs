@@ -6,12 +6,12 @@ use crate::event::{Event, NodeHello};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::Job;
 use crate::job::admit::admit;
-use crate::job::spec::{GresFlags, JobKind, JobSpec, Owner};
+use crate::job::spec::{JobKind, JobSpec, Owner};
 use crate::job::state::ExitStatus;
 use crate::node::FenceState;
 use crate::partition::{Partition, PartitionState};
 use crate::plan::{Budget, Plan, plan};
-use crate::resources::{Gpu, GpuCount, GpuVendor, Inventory, MemoryRequest};
+use crate::resources::{Gpu, GpuCount, GpuVendor, Inventory};
 use crate::time::{Millis, TimeLimit};
 use std::sync::Arc;
 
@@ -101,40 +101,9 @@ pub(crate) fn spec(kind: JobKind) -> JobSpec {
             shell: "/bin/sh".to_owned(),
         },
         name: "job".to_owned(),
-        account: String::new(),
-        partition: String::new(),
-        qos: String::new(),
-        comment: String::new(),
-        nodes_min: 1,
-        nodes_max: 1,
-        nodes_set: false,
-        tasks: 1,
-        tasks_set: false,
-        tasks_per_node: 0,
-        cpus_per_task: 1,
-        cpus_per_task_set: false,
-        memory: MemoryRequest::Default,
-        gpus_per_node: None,
-        gpus_total: None,
-        gpus_per_task: None,
-        nodelist: Vec::new(),
-        exclude: Vec::new(),
-        constraint: String::new(),
-        exclusive: false,
-        time_limit: None,
-        begin: None,
-        hold: false,
-        nice: 0,
-        requeue: false,
-        work_dir: "/".to_owned(),
-        stdin: String::new(),
-        stdout: String::new(),
-        stderr: String::new(),
-        append: false,
-        export: String::new(),
-        command: String::new(),
         submit_host: "login".to_owned(),
         submit_sid: 1,
+<<<<<<< HEAD
         gpus_per_socket: None,
         tasks_per_gpu: 0,
         cpus_per_gpu: 0,
@@ -149,6 +118,9 @@ pub(crate) fn spec(kind: JobKind) -> JobSpec {
         array: String::new(),
         dependency: String::new(),
         kill_on_invalid_dep: None,
+=======
+        ..JobSpec::default()
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 }
 

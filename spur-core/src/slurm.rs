@@ -14,9 +14,12 @@ pub mod filename;
 pub mod gres;
 pub mod hostlist;
 pub mod idset;
+pub mod mail;
+pub mod raw;
 pub mod signal;
 pub mod size;
 pub mod timespec;
+pub mod tres;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! The commands: parse ([`flags`]), resolve ([`resolve`]), act, render ([`render`]).
 
+pub mod clusters;
 pub mod failure;
 pub mod fence;
 pub mod flags;
@@ -21,6 +22,7 @@ pub mod srun;
 pub mod sstat;
 pub mod stats;
 pub mod submit;
+pub mod tools;
 pub mod usage;
 pub mod users;
 pub mod why;
@@ -70,6 +72,15 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
         Command::Scontrol => scontrol::main(&options),
         Command::Fence => fence::main(&options),
         Command::Sacct => sacct::main(&options),
+        Command::Sattach
+        | Command::Sbcast
+        | Command::Sdiag
+        | Command::Sprio
+        | Command::Sshare
+        | Command::Sreport
+        | Command::Sacctmgr
+        | Command::Scrontab
+        | Command::Strigger => Err(Failure::error(command, "not available yet")),
         Command::Sstat => sstat::main(&options),
         Command::Seff => seff::main(&options),
         Command::Usage => usage::main(&options),
@@ -79,6 +90,7 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
 /// Ends on an option that is refused; says of one that has no effect that it has none.
 fn announce(options: &Options) -> Result<(), Failure> {
     let notices = resolve::notice::review(options)?;
+    clusters::asked(options)?;
     if !options
         .given()
         .iter()

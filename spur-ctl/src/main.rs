@@ -7,12 +7,14 @@ use std::process::ExitCode;
 
 const USAGE: &str = "Usage: spur COMMAND [ARGUMENT...]
 
-Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sstat seff
+Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sattach sbcast sstat
+                      sdiag sprio sshare sreport sacctmgr scrontab strigger seff
                       usage    what a job used, and GPUs that are held and not used
                       why      why a job waits, until when, and what can be done about it
                       fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
                       sim      what the planner would do, without a cluster
+For shells            completion bash|zsh|fish, man DIR
 Daemons               spurctld
 A cluster to try out  dev up --dir DIR, dev down --dir DIR
 
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
             ExitCode::from(cli::finish(Ok(0)))
         }
         first => {
-            let unknown = first.map(|first| format!("spur: error: there is no command {first:?}"));
+            let unknown = first.map(|first| unknown(&first));
             let lines: Vec<String> = unknown
                 .into_iter()
                 .chain([USAGE.trim_end().to_owned()])
@@ -59,8 +61,30 @@ fn main() -> ExitCode {
     }
 }
 
+/// Words that are no commands of the table.
+const OTHERS: [&str; 8] = [
+    "spurctld",
+    "stats",
+    "why",
+    "sim",
+    "dev",
+    "completion",
+    "man",
+    "compat",
+];
+
 fn is_program(name: &str) -> bool {
-    matches!(name, "spurctld" | "stats" | "why" | "sim" | "dev") || cli::command(name).is_some()
+    OTHERS.contains(&name) || cli::command(name).is_some()
+}
+
+fn unknown(word: &str) -> String {
+    let names = cli::flags::Command::all().map(cli::flags::Command::name);
+    let meant = cli::flags::nearest::nearest(word, names.chain(OTHERS));
+    let hint = meant.map(|meant| format!("; did you mean {meant}?"));
+    format!(
+        "spur: error: there is no command {word:?}{}",
+        hint.unwrap_or_default()
+    )
 }
 
 fn run(name: &str, args: Vec<OsString>) -> ExitCode {
@@ -69,6 +93,9 @@ fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
         (None, "sim") => ExitCode::from(cli::finish(cli::sim::main(&args))),
         (None, "why") => ExitCode::from(cli::finish(cli::why::main(&args))),
+        (None, "completion") => ExitCode::from(cli::finish(cli::tools::completion(&args))),
+        (None, "man") => ExitCode::from(cli::finish(cli::tools::man(&args))),
+        (None, "compat") => ExitCode::from(cli::finish(cli::tools::compat(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),
     }

@@ -277,6 +277,13 @@ impl Service {
                 "only an operator may use a negative --nice",
             ));
         }
+        // As in Slurm, what only an operator may choose counts for nothing from others.
+        if let Some(extras) = spec.extras.as_mut() {
+            extras.admin_comment.clear();
+            if !caller.operator {
+                extras.priority = None;
+            }
+        }
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
         Ok(())

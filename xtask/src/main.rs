@@ -2,6 +2,7 @@
 
 mod bench;
 mod budget;
+mod compat;
 mod demo;
 mod dev;
 mod escapes;
@@ -55,6 +56,8 @@ enum Task {
     MeterCheck(meter_check::Args),
     /// Measure, and print ratios.
     Bench(bench::Args),
+    /// Count, for each of Slurm's commands, which options and columns are supported, accepted and refused.
+    Compat,
     /// Run the simulator over a range of seeds.
     Sim {
         /// `A..B`, B excluded.
@@ -90,6 +93,7 @@ fn run(task: Task) -> Result<()> {
         Task::Budget => budget::run(),
         Task::MeterCheck(args) => meter_check::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Compat => compat::run(),
         Task::Sim { seeds } => lint::sim(&seeds),
     }
 }

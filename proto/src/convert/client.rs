@@ -9,8 +9,12 @@ use spur_core::api::{
     UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
+<<<<<<< HEAD
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
 use spur_core::job::change::{JobAct, JobChange};
+=======
+use spur_core::job::extras::{Extras, Warning};
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
@@ -96,12 +100,17 @@ choice!(
         InvalidGres,
         InvalidPrefer,
         TopologyUnavailable,
+<<<<<<< HEAD
         InvalidArray,
         InvalidDependency,
         CircularDependency,
         JobNotRunning,
         JobSuspended,
         BatchOnly,
+=======
+        InvalidReservation,
+        InvalidLicense,
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 );
 
@@ -139,6 +148,16 @@ record!(JobChange = JobChange {
 });
 record!(WouldStart = WouldStart { req job, req start, req cpus, rep nodes, req partition });
 record!(Switches = Switches { req count, opt max_wait_secs });
+record!(Warning = Warning { req signal, req before, req batch, req reservation });
+record!(Extras = JobExtras {
+    def licenses, def mail_type, def mail_user, def wckey, def mcs_label, def admin_comment, def extra, opt
+    deadline, opt time_min, opt signal, opt core_spec, opt thread_spec, def tmp_mib, def reservation, def
+    container, def container_id, def network, def power, def burst_buffer, def batch_features, def
+    cluster_features, opt delay_boot, opt priority, def no_kill, def reboot, def spread_job, def use_min_nodes,
+    def overcommit, def oversubscribe, opt wait_all_nodes, opt oom_kill_step, def cores_per_socket, def
+    threads_per_core, def tasks_per_core, def tres_per_task, def tres_bind, def tres_freq, def cpu_freq, def
+    distribution, def profile, def acctg_freq,
+});
 record!(JobSpec = JobSpec {
     req kind, req owner, req name, req account, req partition, req qos, req comment, req nodes_min, req nodes_max,
     req nodes_set, req tasks, req tasks_set, req tasks_per_node, req cpus_per_task, req cpus_per_task_set, req memory,
@@ -146,7 +165,11 @@ record!(JobSpec = JobSpec {
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
     req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
     def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
+<<<<<<< HEAD
     def contiguous, def array, def dependency, opt kill_on_invalid_dep,
+=======
+    def contiguous, opt extras, def submit_line,
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,

@@ -3,6 +3,7 @@
 use crate::launch::{Input, Output, StdinTo, StepLaunch, TaskLaunch};
 use rustix::pipe::PipeFlags;
 use spur_core::slurm::filename::{self, Names};
+use spur_core::slurm::raw;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
@@ -119,13 +120,11 @@ impl<'a> Planner<'a> {
             name: &spec.job_name,
             user: &spec.owner.user,
         };
-        match std::str::from_utf8(name) {
-            Ok(pattern) if spec.script.is_none() => {
-                spec.work_dir.join(filename::expand(pattern, &names))
-            }
-            // A name that is not text holds no patterns that anybody meant.
-            _ => spec.work_dir.join(OsStr::from_bytes(name)),
+        if spec.script.is_some() {
+            return spec.work_dir.join(OsStr::from_bytes(name));
         }
+        let file = filename::expand(&raw::text(name), &names);
+        spec.work_dir.join(OsStr::from_bytes(&raw::bytes(&file)))
     }
 }
 

@@ -57,6 +57,7 @@ fn shape(
     defaults::fill(spec, partition, at)?;
     features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
+    check::kept(spec)?;
     if let Err(never) = check::satisfiable(cluster, partition, spec) {
         if !defaults::spread(spec) {
             return Err(never);
@@ -84,6 +85,9 @@ pub fn dependency(cluster: &Cluster, job: JobId, spec: &JobSpec) -> Result<(), R
 pub fn starting_priority(spec: &JobSpec) -> u32 {
     if spec.hold {
         return 0;
+    }
+    if let Some(priority) = spec.extras().priority {
+        return priority;
     }
     u32::try_from(1i64.saturating_sub(i64::from(spec.nice)).max(1)).unwrap_or(u32::MAX)
 }

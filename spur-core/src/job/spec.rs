@@ -3,6 +3,7 @@
 //! The script and the environment of a batch job are not here: they are a [`Payload`], stored beside the log and handed to
 //! the agent once, so that a hundred thousand pending jobs cost little memory.
 
+use super::extras::Extras;
 use crate::id::{Gid, Uid};
 use crate::resources::{GpuCount, MemoryRequest};
 use crate::time::{Millis, TimeLimit};
@@ -148,6 +149,7 @@ pub struct JobSpec {
     /// `--contiguous`: nodes that follow one another.
     #[serde(default)]
     pub contiguous: bool,
+<<<<<<< HEAD
     /// `--array` as written ([`crate::slurm::array`]); empty if it is none.
     #[serde(default)]
     pub array: String,
@@ -157,6 +159,99 @@ pub struct JobSpec {
     /// `--kill-on-invalid-dep`: whether to cancel it when what it waits for can never come; `None`: as Slurm does, keep it.
     #[serde(default)]
     pub kill_on_invalid_dep: Option<bool>,
+=======
+    /// What few jobs say; read it by [`JobSpec::extras`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extras: Option<Box<Extras>>,
+    /// The submitting command with its arguments.
+    #[serde(default)]
+    pub submit_line: String,
+}
+
+impl JobSpec {
+    /// What few jobs say; all of it empty for the others.
+    pub fn extras(&self) -> &Extras {
+        self.extras.as_deref().unwrap_or(Extras::nothing())
+    }
+
+    /// The same to be changed.
+    pub fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+}
+
+impl Default for Owner {
+    /// Nobody.
+    fn default() -> Self {
+        Self {
+            uid: Uid(u32::MAX),
+            gid: Gid(u32::MAX),
+            groups: Vec::new(),
+            user: String::new(),
+            group: String::new(),
+            home: "/".to_owned(),
+            shell: "/bin/sh".to_owned(),
+        }
+    }
+}
+
+impl Default for JobSpec {
+    /// A batch job of nobody's: one task with one CPU on one node, everything else left open.
+    fn default() -> Self {
+        Self {
+            kind: JobKind::Batch,
+            owner: Owner::default(),
+            name: String::new(),
+            account: String::new(),
+            partition: String::new(),
+            qos: String::new(),
+            comment: String::new(),
+            nodes_min: 1,
+            nodes_max: 1,
+            nodes_set: false,
+            tasks: 1,
+            tasks_set: false,
+            tasks_per_node: 0,
+            cpus_per_task: 1,
+            cpus_per_task_set: false,
+            memory: MemoryRequest::Default,
+            gpus_per_node: None,
+            gpus_total: None,
+            gpus_per_task: None,
+            nodelist: Vec::new(),
+            exclude: Vec::new(),
+            constraint: String::new(),
+            exclusive: false,
+            time_limit: None,
+            begin: None,
+            hold: false,
+            nice: 0,
+            requeue: false,
+            work_dir: "/".to_owned(),
+            stdin: String::new(),
+            stdout: String::new(),
+            stderr: String::new(),
+            append: false,
+            export: String::new(),
+            command: String::new(),
+            submit_host: String::new(),
+            submit_sid: 0,
+            gpus_per_socket: None,
+            tasks_per_gpu: 0,
+            cpus_per_gpu: 0,
+            gres_flags: GresFlags::default(),
+            switches: None,
+            prefer: String::new(),
+            tasks_per_socket: 0,
+            sockets_per_node: 0,
+            mincpus: 0,
+            segment: 0,
+            contiguous: false,
+            extras: None,
+            submit_line: String::new(),
+        }
+    }
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 }
 
 /// `--gres-flags`: how GPUs go with CPUs and tasks. Slurm's defaults if nothing is set.

@@ -8,7 +8,7 @@ const MARK: &str = "#SBATCH";
 pub struct Directive {
     /// Line number in the script, from 1.
     pub line: u32,
-    /// The words.
+    /// The words; bytes that are no UTF-8 as [`super::raw`] has them.
     pub args: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Unmatched {
 pub fn directives(script: &[u8]) -> Result<Vec<Directive>, Unmatched> {
     let mut found = Vec::new();
     for (bytes, line) in script.split(|b| *b == b'\n').zip(1u32..) {
-        let text = String::from_utf8_lossy(bytes);
+        let text = super::raw::text(bytes);
         if let Some(options) = text.strip_prefix(MARK) {
             let args = words(options).map_err(|quote| Unmatched {
                 line,

@@ -358,7 +358,8 @@ impl Env {
     /// NUL bytes cannot be part of a value; they come from no sound peer and are left out.
     pub(super) fn set(&mut self, name: &str, value: impl Display) {
         let value = value.to_string().replace('\0', "");
-        self.0.insert(name.as_bytes().to_vec(), value.into_bytes());
+        let value = super::raw::bytes(&value).into_owned();
+        self.0.insert(name.as_bytes().to_vec(), value);
     }
 
     fn set_unless_empty(&mut self, name: &str, value: &str) {

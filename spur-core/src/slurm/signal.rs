@@ -1,5 +1,6 @@
 //! Signals by name and number, and how a process that ended is described.
 
+use crate::job::extras::Warning;
 use crate::job::state::ExitStatus;
 
 /// A signal's number, its name without `SIG`, and what the C library's `strsignal` calls it. Linux, `signal(7)`.
@@ -59,6 +60,43 @@ pub fn parse(text: &str) -> Result<u8, BadSignal> {
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let known = SIGNALS.iter().find(|(_, known, _)| *known == name);
     known.map(|(number, ..)| *number).ok_or_else(bad)
+}
+
+/// How long before the limit a signal comes if `--signal` does not say, in seconds.
+const WARN_BEFORE: u32 = 60;
+/// The longest time before the limit, in seconds.
+const WARN_MAX: u32 = 65_535;
+
+/// `--signal`: `[{R|B|RB}:]SIGNAL[@SECONDS]`.
+pub fn parse_warning(text: &str) -> Result<Warning, BadSignal> {
+    let bad = || BadSignal(text.to_owned());
+    let (flags, rest) = text.split_once(':').unwrap_or(("", text));
+    let (signal, before) = match rest.split_once('@') {
+        Some((signal, before)) => (signal, seconds(before).ok_or_else(bad)?),
+        None => (rest, WARN_BEFORE),
+    };
+    let (mut batch, mut reservation) = (false, false);
+    for flag in flags.chars() {
+        match flag {
+            'B' | 'b' => batch = true,
+            'R' | 'r' => reservation = true,
+            _ => return Err(bad()),
+        }
+    }
+    if flags.is_empty() && text.contains(':') {
+        return Err(bad());
+    }
+    Ok(Warning {
+        signal: parse(signal)?,
+        before,
+        batch,
+        reservation,
+    })
+}
+
+fn seconds(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|n| plain && *n <= WARN_MAX)
 }
 
 /// `TERM` for 15; the number itself for one without a name.
@@ -195,6 +233,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn warnings_are_read() {
+        let warning = |signal, before, batch, reservation| Warning {
+            signal,
+            before,
+            batch,
+            reservation,
+        };
+        for (text, wanted) in [
+            ("USR2@90", Some(warning(12, 90, false, false))),
+            ("B:USR1", Some(warning(10, 60, true, false))),
+            ("RB:15@0", Some(warning(15, 0, true, true))),
+            ("b:int@30", Some(warning(2, 30, true, false))),
+            ("", None),
+            (":USR1", None),
+            ("X:USR1", None),
+            ("USR1@", None),
+            ("USR1@65536", None),
+            ("USR1@-1", None),
+            ("NOPE", None),
+        ] {
+            assert_eq!(parse_warning(text).ok(), wanted, "{text}");
+        }
+    }
+
     const fn exited(code: u8) -> ExitStatus {
         ExitStatus { code, signal: 0 }
     }
@@ -261,7 +324,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_parsed_or_refused(text in "\\PC*", number: u8) {
-            let _parsed = parse(&text);
+            let _parsed = (parse(&text), parse_warning(&text));
             prop_assert_eq!(parse(&name(number)).ok(), (1..=LAST).contains(&number).then_some(number));
         }
     }

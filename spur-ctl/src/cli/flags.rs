@@ -3,220 +3,25 @@
 
 mod accounts;
 mod admin;
+mod command;
+pub mod compat;
+pub mod completion;
 mod fence;
 pub mod getopt;
 pub mod help;
+pub mod man;
+pub mod nearest;
+mod prose;
 pub mod reference;
 mod request;
 mod run;
 mod shape;
+mod tools;
+mod values;
 mod view;
 
-use std::fmt;
-
-/// A command that takes options from the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Command {
-    /// `srun`.
-    Srun,
-    /// `sbatch`.
-    Sbatch,
-    /// `salloc`.
-    Salloc,
-    /// `squeue`.
-    Squeue,
-    /// `sinfo`.
-    Sinfo,
-    /// `scancel`.
-    Scancel,
-    /// `scontrol`.
-    Scontrol,
-    /// `sacct`.
-    Sacct,
-    /// `sstat`.
-    Sstat,
-    /// `seff`.
-    Seff,
-    /// `spur fence`.
-    Fence,
-    /// `spur usage`.
-    Usage,
-}
-
-impl Command {
-    /// Every command of Slurm, in the order of the reference page.
-    pub const ALL: [Self; 10] = [
-        Self::Srun,
-        Self::Sbatch,
-        Self::Salloc,
-        Self::Squeue,
-        Self::Sinfo,
-        Self::Scancel,
-        Self::Scontrol,
-        Self::Sacct,
-        Self::Sstat,
-        Self::Seff,
-    ];
-
-    /// Commands of our own.
-    pub const OWN: [Self; 2] = [Self::Fence, Self::Usage];
-
-    /// All commands, Slurm's first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().chain(Self::OWN)
-    }
-
-    /// The name that users type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Srun => "srun",
-            Self::Sbatch => "sbatch",
-            Self::Salloc => "salloc",
-            Self::Squeue => "squeue",
-            Self::Sinfo => "sinfo",
-            Self::Scancel => "scancel",
-            Self::Scontrol => "scontrol",
-            Self::Sacct => "sacct",
-            Self::Sstat => "sstat",
-            Self::Seff => "seff",
-            Self::Fence => "fence",
-            Self::Usage => "usage",
-        }
-    }
-
-    /// What `--help` says before the options.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Fence => fence::ABOUT,
-            Self::Usage => accounts::ABOUT,
-            Self::Seff => accounts::SEFF_ABOUT,
-            Self::Srun
-            | Self::Sbatch
-            | Self::Salloc
-            | Self::Squeue
-            | Self::Sinfo
-            | Self::Scancel
-            | Self::Scontrol
-            | Self::Sacct
-            | Self::Sstat => "",
-        }
-    }
-
-    /// What follows the options, for the usage line.
-    pub fn operands(self) -> &'static str {
-        match self {
-            Self::Srun => "COMMAND [ARGUMENT...]",
-            Self::Sbatch => "[SCRIPT [ARGUMENT...]]",
-            Self::Salloc => "[COMMAND [ARGUMENT...]]",
-            Self::Squeue | Self::Sinfo | Self::Sacct => "",
-            Self::Sstat => "[JOB[.STEP]...]",
-            Self::Seff => "JOB",
-            Self::Usage => "[JOB]",
-            Self::Scancel => "[JOB[.STEP]...]",
-            Self::Scontrol => "WORD [ARGUMENT...]",
-            Self::Fence => "show [JOB] | explain [JOB] | log [JOB]",
-        }
-    }
-
-    /// Prefix of the environment variables that give options to this command.
-    pub fn env_prefix(self) -> &'static str {
-        match self {
-            Self::Srun => "SLURM_",
-            Self::Sbatch => "SBATCH_",
-            Self::Salloc => "SALLOC_",
-            Self::Squeue => "SQUEUE_",
-            Self::Sinfo => "SINFO_",
-            Self::Scancel => "SCANCEL_",
-            Self::Scontrol => "SCONTROL_",
-            Self::Sacct => "SACCT_",
-            Self::Sstat => "SSTAT_",
-            Self::Seff => "SEFF_",
-            Self::Fence => "SPUR_FENCE_",
-            Self::Usage => "SPUR_USAGE_",
-        }
-    }
-
-    /// Whether options end at the first operand, because what follows belongs to another program.
-    pub fn stops_at_operand(self) -> bool {
-        matches!(self, Self::Srun | Self::Sbatch | Self::Salloc)
-    }
-
-    /// Exit code for an option that cannot be understood.
-    pub fn usage_code(self) -> u8 {
-        match self {
-            Self::Srun | Self::Sbatch | Self::Salloc => 255,
-            Self::Squeue
-            | Self::Sinfo
-            | Self::Scancel
-            | Self::Scontrol
-            | Self::Sacct
-            | Self::Sstat
-            | Self::Seff
-            | Self::Fence
-            | Self::Usage => 1,
-        }
-    }
-
-    fn bit(self) -> Commands {
-        match self {
-            Self::Srun => SRUN,
-            Self::Sbatch => SBATCH,
-            Self::Salloc => SALLOC,
-            Self::Squeue => SQUEUE,
-            Self::Sinfo => SINFO,
-            Self::Scancel => SCANCEL,
-            Self::Scontrol => SCONTROL,
-            Self::Fence => FENCE,
-            Self::Sacct => SACCT,
-            Self::Sstat => SSTAT,
-            Self::Seff => SEFF,
-            Self::Usage => USAGE,
-        }
-    }
-}
-
-impl fmt::Display for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Slurm's stand alone.
-        if Self::OWN.contains(self) {
-            f.write_str("spur ")?;
-        }
-        f.write_str(self.name())
-    }
-}
-
-/// A set of commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commands(u16);
-
-const NONE: Commands = Commands(0);
-const SRUN: Commands = Commands(1);
-const SBATCH: Commands = Commands(2);
-const SALLOC: Commands = Commands(4);
-const SQUEUE: Commands = Commands(8);
-const SINFO: Commands = Commands(16);
-const SCANCEL: Commands = Commands(32);
-const SCONTROL: Commands = Commands(64);
-const FENCE: Commands = Commands(128);
-const SACCT: Commands = Commands(256);
-const SSTAT: Commands = Commands(512);
-const SEFF: Commands = Commands(1024);
-const USAGE: Commands = Commands(2048);
-const RECORDS: Commands = SACCT.and(SSTAT);
-const JOB: Commands = SRUN.and(SBATCH).and(SALLOC);
-const VIEWS: Commands = SQUEUE.and(SINFO);
-const EVERY: Commands = JOB.and(VIEWS).and(SCANCEL).and(SCONTROL);
-
-impl Commands {
-    const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether the command is in the set.
-    pub fn has(self, command: Command) -> bool {
-        self.0 & command.bit().0 != 0
-    }
-}
+use command::*;
+pub use command::{Command, Commands};
 
 /// Whether an option takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,6 +177,7 @@ pub fn rows(command: Command) -> impl Iterator<Item = &'static Flag> {
         view::ROWS,
         admin::ROWS,
         accounts::ROWS,
+        tools::ROWS,
         fence::ROWS,
     ];
     parts

@@ -3,7 +3,11 @@
 use super::render::clock::Clock;
 use super::resolve::input::Surroundings;
 use rustix::process::{Resource, getrlimit};
+use spur_core::slurm::raw;
 use spur_core::time::Millis;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The present.
@@ -14,9 +18,19 @@ pub fn now() -> Millis {
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A variable of the environment, if it is valid UTF-8.
+/// A variable of the environment; bytes that are no UTF-8 as [`raw`] has them.
 pub fn var(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    std::env::var_os(name).map(|value| raw::text(value.as_bytes()))
+}
+
+/// A word of a command line as text.
+pub fn text(word: &OsStr) -> String {
+    raw::text(word.as_bytes())
+}
+
+/// The file that a text names.
+pub fn path(text: &str) -> PathBuf {
+    OsString::from_vec(raw::bytes(text).into_owned()).into()
 }
 
 /// The user's clock.
@@ -57,7 +71,7 @@ pub fn surroundings() -> Surroundings {
     let clock = clock();
     let cwd = std::env::current_dir()
         .ok()
-        .and_then(|dir| dir.into_os_string().into_string().ok());
+        .map(|dir| raw::text(dir.as_os_str().as_bytes()));
     Surroundings {
         env: environment(),
         cwd: cwd.unwrap_or_else(|| "/".to_owned()),
@@ -69,8 +83,36 @@ pub fn surroundings() -> Surroundings {
         utc_offset: clock.utc_offset(clock.now),
         niceness: rustix::process::getpriority_process(None).unwrap_or(0),
         umask: umask(),
+        submit_line: submit_line(),
         rlimits: limits(),
     }
+}
+
+/// The longest submit line that is kept, in bytes.
+const LINE_MAX: usize = 65_000;
+
+/// The command as it was called, with blanks between its words as Slurm has it.
+fn submit_line() -> String {
+    let mut words = std::env::args_os().peekable();
+    let ours = |word: &OsString| Path::new(word).file_name() == Some("spur".as_ref());
+    words.next_if(ours);
+    let mut line = Vec::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(b' ');
+        }
+        line.extend_from_slice(word.as_bytes());
+        if line.len() > LINE_MAX {
+            line.truncate(LINE_MAX);
+            break;
+        }
+    }
+    // A byte that is no text may take four in its place.
+    let mut text = raw::text(&line);
+    while text.len() > LINE_MAX {
+        text.pop();
+    }
+    text
 }
 
 /// The session of this process, 0 if its leader is outside of our pid namespace (a container's `exec`). Read from `/proc`, since
@@ -86,10 +128,12 @@ fn session() -> u32 {
 }
 
 fn environment() -> Vec<String> {
-    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some(format!("{}={}", name.to_str()?, value.to_str()?))
+    let entry = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        text(&name)
     };
-    std::env::vars_os().filter_map(text).collect()
+    std::env::vars_os().map(entry).collect()
 }
 
 /// The mask can only be read by setting it.

@@ -1,6 +1,7 @@
 //! From options to what is asked of the controller: pure, with Slurm's messages for what cannot be.
 
 mod combined;
+mod extras;
 pub mod filter;
 pub mod input;
 pub mod job;

@@ -26,11 +26,11 @@ const IMMEDIATE: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
+    let mut options = options.clone();
+    submit::read_node_files(&mut options)?;
+    let options = &options;
     let here = process::surroundings();
-    let first = options
-        .operands
-        .first()
-        .map(|word| word.to_string_lossy().into_owned());
+    let first = options.operands.first().map(|word| process::text(word));
     let name = first.as_deref().map_or("interactive", step::base_name);
     let (spec, warnings) = job::spec(options, &here, name, first.as_deref().unwrap_or_default())?;
     output::complain(&warnings);
@@ -302,7 +302,7 @@ fn start(
         }
     }
     if options.on("chdir") {
-        program.current_dir(&job.spec.work_dir);
+        program.current_dir(process::path(&job.spec.work_dir));
     }
     program.spawn().map_err(|why| {
         let text = why.to_string();

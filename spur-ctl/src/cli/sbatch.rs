@@ -7,16 +7,19 @@ use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
 use super::resolve::script::{Origin, read_options};
 use super::resolve::{job, notice, submission};
-use super::{announce, output, process, submit};
+use super::{announce, clusters, output, process, submit};
 use spur_core::api::{JobView, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::spec::Payload;
-use spur_core::slurm::directive;
+use spur_core::slurm::{directive, raw};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The longest script that is read (4 MiB, Slurm's `max_script_size`).
 const SCRIPT_MAX: u64 = 4 << 20;
+
+/// The longest `--export-file` (2 MiB, as long as an environment may be).
+const EXPORT_MAX: u64 = 2 << 20;
 
 /// Runs it.
 pub fn main(mut options: Options) -> Result<u8, Failure> {
@@ -24,10 +27,12 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     let (script, path) = load(&origin)?;
     read_options(&script, &mut options)?;
     announce(&options)?;
+    submit::read_node_files(&mut options)?;
+    let cluster = clusters::asked(&options)?;
     let here = process::surroundings();
     let command = path
         .as_ref()
-        .map(|path| here.absolute(&path.to_string_lossy()));
+        .map(|path| here.absolute(&process::text(path.as_os_str())));
     let (spec, warnings) = job::spec(
         &options,
         &here,
@@ -44,7 +49,7 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     let refused = |trouble: &Trouble| submit::refused(Command::Sbatch, &spec, trouble, verbose);
     match link::question_patiently(&request) {
         Ok(Reply::Submitted { job }) => {
-            announce_job(&options, job);
+            announce_job(&options, job, cluster.as_deref());
             if options.on("wait") {
                 link::run(wait(job))
             } else {
@@ -56,11 +61,15 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     }
 }
 
-fn announce_job(options: &Options, job: JobId) {
-    if options.on("parsable") {
-        output::print(&format!("{job}\n"));
-    } else if !options.on("quiet") {
-        output::print(&format!("Submitted batch job {job}\n"));
+fn announce_job(options: &Options, job: JobId, cluster: Option<&str>) {
+    let line = match (options.on("parsable"), cluster) {
+        (true, None) => format!("{job}\n"),
+        (true, Some(cluster)) => format!("{job};{cluster}\n"),
+        (false, None) => format!("Submitted batch job {job}\n"),
+        (false, Some(cluster)) => format!("Submitted batch job {job} on cluster {cluster}\n"),
+    };
+    if options.on("parsable") || !options.on("quiet") {
+        output::print(&line);
     }
 }
 
@@ -97,7 +106,7 @@ fn bounded(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
 
 /// A name without a slash that is not here is looked for on `PATH`.
 fn find(name: &str) -> PathBuf {
-    let here = PathBuf::from(name);
+    let here = process::path(name);
     if name.contains('/') || here.is_file() {
         return here;
     }
@@ -114,14 +123,40 @@ fn payload(options: &Options, here: &Surroundings, script: Vec<u8>) -> Result<Pa
         .operands
         .iter()
         .skip(1)
-        .map(|arg| arg.to_string_lossy().into_owned());
+        .map(|arg| process::text(arg));
+    let env = match options.value("export-file") {
+        Some(file) => submission::of_file(options, here, exported(file)?),
+        None => submission::of_batch(options, here),
+    };
     Ok(Payload {
         script,
         args: args.collect(),
-        env: submission::of_batch(options, here),
+        env,
         umask: here.umask,
         rlimits: job::limits(options, here)?,
     })
+}
+
+/// The entries of `--export-file`, which is a file or the number of an open one.
+fn exported(file: &str) -> Result<Vec<String>, Failure> {
+    let number = file.bytes().all(|b| b.is_ascii_digit());
+    let path = if number {
+        PathBuf::from(format!("/proc/self/fd/{file}"))
+    } else {
+        process::path(file)
+    };
+    let mut bytes = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|open| open.take(EXPORT_MAX).read_to_end(&mut bytes));
+    read.map_err(|why| {
+        let text = why.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        let why = format!("Could not open user environment file {file}: {text}");
+        Failure::error(Command::Sbatch, why)
+    })?;
+    let entries = bytes.split(|byte| *byte == 0);
+    let entries = entries.filter(|entry| entry.contains(&b'='));
+    Ok(entries.map(raw::text).collect())
 }
 
 /// Waits for the end; the code is the script's, or 1 if a signal ended it.

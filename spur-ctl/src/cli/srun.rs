@@ -14,7 +14,7 @@ pub mod wire;
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
-use super::{link, output, process};
+use super::{link, output, process, submit};
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
@@ -28,9 +28,12 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
             "No command given to execute.",
         ));
     };
+    let mut options = options.clone();
+    submit::read_node_files(&mut options)?;
+    let options = &options;
     let here = process::surroundings();
     link::run(async {
-        let granted = grant::obtain(options, &here, &program.to_string_lossy()).await?;
+        let granted = grant::obtain(options, &here, &process::text(program)).await?;
         session::run(options, &here, granted).await
     })
 }

@@ -1,12 +1,14 @@
 //! What `sbatch`, `salloc` and `srun` share when they ask for a job.
 
 use super::failure::Failure;
-use super::flags::Command;
+use super::flags::getopt::Options;
+use super::flags::{self, Command};
 use super::link::Trouble;
+use super::process;
 use super::resolve::notice::not_submitted;
 use spur_core::api::RefusalKind;
 use spur_core::job::spec::JobSpec;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read as _};
 
 /// Texts of refusals that Slurm prints as a line of their own before the reason.
 const FIRST_LINES: [&str; 3] = [
@@ -44,6 +46,49 @@ fn told(command: Command, spec: &JobSpec, trouble: &Trouble, more: bool) -> Fail
         return failure.after(command, first);
     }
     failure
+}
+
+/// The longest file of node names that is read (4 MiB).
+const NODE_FILE_MAX: u64 = 4 << 20;
+
+/// Puts the names in place of the file that `-w` or `-F` names: as in Slurm, what has a slash in it is a file, with names parted
+/// by commas or ends of lines.
+pub fn read_node_files(options: &mut Options) -> Result<(), Failure> {
+    for long in ["nodelist", "exclude", "nodefile"] {
+        let file = if has(options.command, long) {
+            options.value(long).map(str::to_owned)
+        } else {
+            None
+        };
+        let Some(file) = file.filter(|file| long == "nodefile" || file.contains('/')) else {
+            continue;
+        };
+        let names = std::fs::File::open(process::path(&file)).and_then(|open| {
+            let mut text = String::new();
+            open.take(NODE_FILE_MAX).read_to_string(&mut text)?;
+            Ok(text)
+        });
+        let names = names.map_err(|_| {
+            let why = format!("Invalid --{long} specification");
+            Failure::usage(options.command, why)
+                .after(options.command, format!("Unable to open file {file}"))
+        })?;
+        let names: Vec<&str> = names.split(['\n', ',']).map(str::trim).collect();
+        let list = joined(&names);
+        options.replace(long, list);
+    }
+    Ok(())
+}
+
+/// A comma between brackets parts numbers, not names: it is left alone, since what is split there is joined again.
+fn joined(parts: &[&str]) -> String {
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    parts.copied().collect::<Vec<_>>().join(",")
+}
+
+/// Whether a command has such an option.
+fn has(command: Command, long: &str) -> bool {
+    flags::rows(command).any(|flag| flag.named(long))
 }
 
 #[cfg(test)]

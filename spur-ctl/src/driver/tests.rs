@@ -217,32 +217,12 @@ fn spec(kind: JobKind, tasks: u32) -> JobSpec {
         kind,
         owner,
         name: "j".into(),
-        account: String::new(),
-        partition: String::new(),
-        qos: String::new(),
-        comment: String::new(),
-        nodes_min: 1,
-        nodes_max: 1,
-        nodes_set: false,
         tasks,
         tasks_set: true,
-        tasks_per_node: 0,
-        cpus_per_task: 1,
-        cpus_per_task_set: false,
         memory: MemoryRequest::PerNode(1),
         gpus_per_node: None::<GpuCount>,
-        gpus_total: None,
-        gpus_per_task: None,
-        nodelist: vec![],
-        exclude: vec![],
-        constraint: String::new(),
-        exclusive: false,
-        time_limit: None,
-        begin: None,
-        hold: false,
-        nice: 0,
-        requeue: false,
         work_dir: "/".into(),
+<<<<<<< HEAD
         stdin: String::new(),
         stdout: String::new(),
         stderr: String::new(),
@@ -265,6 +245,9 @@ fn spec(kind: JobKind, tasks: u32) -> JobSpec {
         array: String::new(),
         dependency: String::new(),
         kill_on_invalid_dep: None,
+=======
+        ..JobSpec::default()
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 }
 

@@ -46,6 +46,28 @@ pub(super) fn names(
     Ok(())
 }
 
+/// What may be asked for and is not there.
+pub(super) fn kept(spec: &JobSpec) -> Result<(), Refusal> {
+    let extras = spec.extras();
+    if !extras.reservation.is_empty() {
+        let text = format!("there is no reservation {}", extras.reservation);
+        return Err(refuse(RefusalKind::InvalidReservation, text));
+    }
+    if !extras.licenses.is_empty() {
+        return Err(refuse(
+            RefusalKind::InvalidLicense,
+            "there are no licenses on this cluster",
+        ));
+    }
+    if extras.tmp_mib > 0 {
+        return Err(refuse(
+            RefusalKind::NodeConfigUnavailable,
+            "no node says how much local disk it has",
+        ));
+    }
+    Ok(())
+}
+
 /// Registered, or named by a partition so that it may register.
 fn exists(cluster: &Cluster, name: &str) -> bool {
     let Ok(name) = NodeName::new(name) else {

@@ -2,7 +2,6 @@
 
 use super::{Flag, RECORDS, SACCT, SEFF, SSTAT, USAGE, on, opt, val};
 
-const ONE_CLUSTER: &str = "only this cluster can be reached";
 const ONLY_LOCAL: &str = "there is only this cluster to show";
 const NO_DATA: &str = "structured output is not available yet; use --parsable2 and --format";
 
@@ -10,11 +9,6 @@ const NO_DATA: &str = "structured output is not available yet; use --parsable2 a
 pub(super) const ABOUT: &str = "
   JOB        everything that is known of what the job used, and how well that is known
   --idle     GPUs that are held and not used, with the job, its owner and the evidence
-";
-
-/// What `seff` does.
-pub(super) const SEFF_ABOUT: &str = "
-How well a job used what it held: CPUs, memory and GPUs.
 ";
 
 pub(super) static ROWS: &[Flag] = &[
@@ -41,8 +35,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("clusters", "LIST", SACCT, "clusters to ask")
         .alias(&["cluster"])
         .short('M')
-        .ineffective(ONE_CLUSTER)
-        .unless(&["all"]),
+        .env_exact(&[(SACCT, "SLURM_CLUSTERS")]),
     on("completion", SACCT, "the completion log")
         .short('c')
         .refused("there is no completion log"),
@@ -76,8 +69,13 @@ pub(super) static ROWS: &[Flag] = &[
         .env(RECORDS, "FORMAT"),
     val("gid", "LIST", SACCT, "only jobs of these groups")
         .alias(&["group"])
+<<<<<<< HEAD
         .short('g'),
     on("help", RECORDS.and(SEFF).and(USAGE), "show this").short('h'),
+=======
+        .short('g')
+        .refused("use --user"),
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     on("helpformat", RECORDS, "list the columns").short('e'),
     on("idle", USAGE, "GPUs that are held and not used"),
     val("jobs", "LIST", RECORDS, "only these jobs or steps")
@@ -139,13 +137,7 @@ pub(super) static ROWS: &[Flag] = &[
         .alias(&["user"])
         .short('u'),
     val("units", "KMGTP", SACCT, "sizes in this unit"),
-    on(
-        "usage",
-        RECORDS.and(SEFF).and(USAGE),
-        "show a short summary",
-    ),
     on("verbose", RECORDS.and(SEFF), "say more").short('v'),
-    on("version", RECORDS.and(SEFF), "show the version").short('V'),
     on(
         "watch",
         USAGE,

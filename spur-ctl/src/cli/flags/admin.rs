@@ -16,7 +16,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("clusters", "LIST", SCANCEL, "clusters to ask")
         .alias(&["cluster"])
         .short('M')
-        .refused(ONE_CLUSTER),
+        .env_exact(&[(SCANCEL, "SLURM_CLUSTERS")]),
     on("cron", SCANCEL, "confirm that a cron job is meant")
         .short('c')
         .implied("there are no cron jobs"),
@@ -108,7 +108,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("cluster", "NAME", SCONTROL, "cluster to ask")
         .alias(&["clusters"])
         .short('M')
-        .refused(ONE_CLUSTER),
+        .env_exact(&[(SCONTROL, "SLURM_CLUSTERS")]),
     on("oneliner", SCONTROL, "one line for each record").short('o'),
     on("quiet", SCONTROL, "print no warnings").short('Q'),
     on("sibling", SCONTROL, "sibling jobs too")

@@ -1,9 +1,11 @@
 //! Parsing in the manner of `getopt_long`: long names may be abbreviated, values follow `=` or a blank, short options may
 //! be grouped, `--` ends the options. The messages are those of glibc, which users of Slurm know.
 
+use super::nearest::nearest;
 use super::{Command, Flag, Value, rows};
 use crate::cli::failure::Failure;
-use std::ffi::{OsStr, OsString};
+use spur_core::slurm::raw;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 /// Where an option came from; later ones win over earlier ones.
@@ -65,6 +67,18 @@ impl Options {
     /// The value that counts.
     pub fn value(&self, long: &str) -> Option<&str> {
         self.last(long)?.value.as_deref()
+    }
+
+    /// Gives an option another value from where the one that counts came from; nothing if it was not given.
+    pub fn replace(&mut self, long: &str, value: String) {
+        if let Some(given) = self
+            .given
+            .iter_mut()
+            .rev()
+            .find(|given| given.flag.named(long))
+        {
+            given.value = Some(value);
+        }
     }
 
     /// Whether it was given.
@@ -167,7 +181,7 @@ impl Parser<'_> {
                 return Err(self.fail(format!("option '--{spelling}' doesn't allow an argument")));
             }
             (Value::No | Value::Maybe(_), None) => None,
-            (Value::Needed(_) | Value::Maybe(_), Some(value)) => Some(self.text(value)?),
+            (Value::Needed(_) | Value::Maybe(_), Some(value)) => Some(raw::text(value)),
             (Value::Needed(_), None) => {
                 let missing = || format!("option '--{spelling}' requires an argument");
                 Some(self.next_value(missing)?)
@@ -194,7 +208,7 @@ impl Parser<'_> {
                     let missing = || format!("option requires an argument -- '{short}'");
                     Some(self.next_value(missing)?)
                 }
-                Value::Needed(_) | Value::Maybe(_) => Some(self.text(rest)?),
+                Value::Needed(_) | Value::Maybe(_) => Some(raw::text(rest)),
             };
             self.push(flag, value);
             break;
@@ -210,7 +224,14 @@ impl Parser<'_> {
         }
         let begun: Vec<_> = all().filter(|(long, _)| long.starts_with(name)).collect();
         match begun.as_slice() {
-            [] => Err(self.fail(format!("unrecognized option '--{name}'"))),
+            [] => {
+                let longs = rows(self.options.command).flat_map(Flag::longs);
+                let hint = nearest(name, longs);
+                let hint = hint.map(|meant| format!("Did you mean --{meant}?\n"));
+                let mut failure = self.fail(format!("unrecognized option '--{name}'"));
+                failure.text.push_str(&hint.unwrap_or_default());
+                Err(failure)
+            }
             [first, rest @ ..] if rest.iter().all(|(_, f)| std::ptr::eq(*f, first.1)) => Ok(*first),
             several => {
                 let names: String = several
@@ -226,15 +247,9 @@ impl Parser<'_> {
 
     fn next_value(&mut self, missing: impl Fn() -> String) -> Result<String, Failure> {
         match self.args.next() {
-            Some(value) => self.text(value.as_bytes()),
+            Some(value) => Ok(raw::text(value.as_bytes())),
             None => Err(self.fail(missing())),
         }
-    }
-
-    fn text(&self, bytes: &[u8]) -> Result<String, Failure> {
-        let text = OsStr::from_bytes(bytes);
-        let bad = || self.fail(format!("option value {text:?} is not valid UTF-8"));
-        text.to_str().map(str::to_owned).ok_or_else(bad)
     }
 
     fn push(&mut self, flag: &'static Flag, value: Option<String>) {

@@ -17,6 +17,7 @@ pub fn usage(command: Command) -> String {
 /// The text of `--help`.
 pub fn help(command: Command) -> String {
     let mut text = usage(command);
+    writeln!(text, "\n{command} {}.", command.purpose()).expect("a string grows");
     text.push_str(command.about());
     text.push_str("\nOptions:\n");
     let mut sorted: Vec<&Flag> = rows(command).collect();

@@ -43,7 +43,7 @@ pub(super) static ROWS: &[Flag] = &[
         .alias(&["cluster"])
         .short('M')
         .env(JOB, "CLUSTERS")
-        .refused("only this cluster can be reached"),
+        .env_exact(&[(SBATCH.and(SALLOC), "SLURM_CLUSTERS")]),
     val("comment", "TEXT", JOB, "free text kept with the job"),
     val("container", "BUNDLE", JOB, "OCI bundle to run in")
         .env(JOB, "CONTAINER")
@@ -57,7 +57,7 @@ pub(super) static ROWS: &[Flag] = &[
         JOB,
         "drop the job if it cannot end by then",
     )
-    .refused("deadlines are not available yet"),
+    .ineffective("a job that can no longer end by then stays in the queue"),
     val(
         "delay-boot",
         "MINUTES",
@@ -90,18 +90,16 @@ pub(super) static ROWS: &[Flag] = &[
         "export-file",
         "FILE",
         SBATCH,
-        "read the job's environment from a file",
-    )
-    .refused("use --export"),
-    val("extra", "TEXT", JOB, "text for site plugins").ineffective("there are no site plugins"),
+        "read the job's environment from a file of NAME=VALUE entries parted by zero bytes",
+    ),
+    val("extra", "TEXT", JOB, "more free text kept with the job"),
     opt(
         "get-user-env",
         "MODE",
         SBATCH.and(SALLOC),
         "take the user's login environment",
     )
-    .env(SBATCH, "GET_USER_ENV")
-    .ineffective("the job gets the environment of the submitting command"),
+    .env(SBATCH, "GET_USER_ENV"),
     val("gid", "GROUP", SBATCH.and(SALLOC), "submit as this group")
         .refused("the group is the caller's, as the kernel says"),
     val("uid", "USER", SBATCH.and(SALLOC), "submit as this user")
@@ -126,10 +124,15 @@ pub(super) static ROWS: &[Flag] = &[
         .short('J')
         .env(SBATCH.and(SALLOC), "JOB_NAME")
         .env_exact(&[(SRUN, "SLURM_JOB_NAME")]),
-    on("no-kill", JOB, "keep the job when one of its nodes fails")
-        .short('k')
-        .env(JOB, "NO_KILL")
-        .ineffective("a job that loses a node ends"),
+    opt(
+        "no-kill",
+        "off",
+        JOB,
+        "keep the job when one of its nodes fails",
+    )
+    .short('k')
+    .env(JOB, "NO_KILL")
+    .ineffective("a job that loses a node ends"),
     opt(
         "kill-command",
         "SIGNAL",
@@ -139,9 +142,7 @@ pub(super) static ROWS: &[Flag] = &[
     .short('K')
     .env(SALLOC, "KILL_CMD")
     .ineffective("the command is left alone when the allocation ends"),
-    val("licenses", "LIST", JOB, "licenses that the job needs")
-        .short('L')
-        .refused("Invalid license specification"),
+    val("licenses", "LIST", JOB, "licenses that the job needs").short('L'),
     val("mail-type", "LIST", JOB, "when to send mail")
         .ineffective("no mail is sent")
         .unless(&["NONE", "none"]),
@@ -174,8 +175,12 @@ pub(super) static ROWS: &[Flag] = &[
     val("power", "FLAGS", JOB, "power management")
         .env(JOB, "POWER")
         .ineffective("power is not managed"),
-    val("priority", "NUMBER", JOB, "priority of the job")
-        .refused("an operator may set it with scontrol update"),
+    val(
+        "priority",
+        "NUMBER",
+        JOB,
+        "priority of the job, if an operator submits it",
+    ),
     opt(
         "propagate",
         "LIST",
@@ -194,9 +199,7 @@ pub(super) static ROWS: &[Flag] = &[
     on("reboot", JOB, "boot the nodes before the job starts").refused("nodes are never booted"),
     on("no-requeue", SBATCH, "never start the job again").env(SBATCH, "NO_REQUEUE"),
     on("requeue", SBATCH, "start the job again when a node fails").env(SBATCH, "REQUEUE"),
-    val("reservation", "NAME", JOB, "run in a reservation")
-        .env(JOB, "RESERVATION")
-        .refused("Requested reservation is invalid"),
+    val("reservation", "NAME", JOB, "run in a reservation").env(JOB, "RESERVATION"),
     val(
         "signal",
         "[B:]SIGNAL[@SECONDS]",
@@ -204,7 +207,7 @@ pub(super) static ROWS: &[Flag] = &[
         "signal before the time limit",
     )
     .env(JOB, "SIGNAL")
-    .refused("signals before the time limit are not available yet"),
+    .ineffective("signals before the time limit are not sent yet"),
     on("stepmgr", JOB, "let a node manage the job's steps")
         .implied("steps never burden other jobs' scheduling"),
     on(
@@ -236,9 +239,7 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .env(SBATCH.and(SALLOC), "WAIT_ALL_NODES")
     .implied("a job starts when every node is ready"),
-    val("wckey", "KEY", JOB, "key for accounting")
-        .env(JOB, "WCKEY")
-        .ineffective("keys are not used"),
+    val("wckey", "KEY", JOB, "key for accounting").env(JOB, "WCKEY"),
     val(
         "wrap",
         "COMMAND",

@@ -1,6 +1,6 @@
 //! Options about how steps run, and those that every command has.
 
-use super::{EVERY, Flag, JOB, SALLOC, SCANCEL, SCONTROL, SRUN, VIEWS, on, opt, val};
+use super::{Flag, LONG_HELP, SALLOC, SHORT_HELP, SRUN, VERSIONED, on, opt, val};
 
 const NO_HOOKS: &str = "scripts around tasks are not available yet";
 
@@ -39,6 +39,12 @@ pub(super) static ROWS: &[Flag] = &[
     val("epilog", "PROGRAM", SRUN, "run after the step")
         .env(SRUN, "EPILOG")
         .refused(NO_HOOKS),
+    on(
+        "external-launcher",
+        SRUN,
+        "start the daemons of another launcher",
+    )
+    .implied("steps do not exclude each other"),
     on("exact", SRUN, "give the step only what it asks for").env(SRUN, "EXACT"),
     val(
         "het-group",
@@ -147,9 +153,8 @@ pub(super) static ROWS: &[Flag] = &[
     .env(SRUN, "WAIT"),
     on("whole", SRUN, "give the step all of the job's nodes")
         .implied("a step may use all that its job has, unless it asks for less"),
-    on("help", JOB, "show this").short('h'),
-    on("help", VIEWS.and(SCANCEL), "show this"),
-    on("help", SCONTROL, "show this").short('h'),
-    on("usage", EVERY, "show a short summary"),
-    on("version", EVERY, "show the version").short('V'),
+    on("help", SHORT_HELP, "show this").short('h'),
+    on("help", LONG_HELP, "show this"),
+    on("usage", SHORT_HELP.and(LONG_HELP), "show a short summary"),
+    on("version", VERSIONED, "show the version").short('V'),
 ];

@@ -25,7 +25,8 @@ pub(super) static ROWS: &[Flag] = &[
     val("core-spec", "N", JOB, "cores set aside for the system")
         .short('S')
         .env(JOB, "CORE_SPEC")
-        .refused("cores cannot be set aside"),
+        .ineffective("no cores are set aside, as where AllowSpecResourcesUsage is off")
+        .unless(&["0"]),
     val(
         "cores-per-socket",
         "N",
@@ -117,8 +118,7 @@ pub(super) static ROWS: &[Flag] = &[
         SBATCH.and(SALLOC),
         "nodes that the job must get, listed in a file",
     )
-    .short('F')
-    .refused("name the nodes with --nodelist"),
+    .short('F'),
     val("nodelist", "NODES", JOB, "nodes that the job must get").short('w'),
     val("nodes", "N[-M]", JOB, "number of nodes")
         .short('N')
@@ -184,19 +184,18 @@ pub(super) static ROWS: &[Flag] = &[
     .env(JOB, "REQ_SWITCH"),
     val("thread-spec", "N", JOB, "threads set aside for the system")
         .env(JOB, "THREAD_SPEC")
-        .refused("threads cannot be set aside"),
+        .ineffective("no threads are set aside, as where AllowSpecResourcesUsage is off")
+        .unless(&["0"]),
     val("threads-per-core", "N", JOB, "threads of each core to use")
         .env(JOB, "THREADS_PER_CORE")
         .ineffective(NO_TOPOLOGY),
-    val("tmp", "SIZE", JOB, "local disk on every node")
-        .refused("Requested node configuration is not available"),
+    val("tmp", "SIZE", JOB, "local disk on every node"),
     val("tres-bind", "SPEC", JOB, "which resources each task sees")
         .env(SBATCH.and(SALLOC), "TRES_BIND")
         .ineffective(NO_BINDING)
         .unless(&["gres/gpu:none"]),
     val("tres-per-task", "LIST", JOB, "resources for each task")
-        .env(SBATCH.and(SALLOC), "TRES_PER_TASK")
-        .refused("use --cpus-per-task and --gpus-per-task"),
+        .env(SBATCH.and(SALLOC), "TRES_PER_TASK"),
     on("use-min-nodes", JOB, "prefer the least number of nodes")
         .env(JOB, "USE_MIN_NODES")
         .implied("a job gets as few nodes as it fits on"),

@@ -2,7 +2,6 @@
 
 use super::{Flag, NONE, SINFO, SQUEUE, VIEWS, on, opt, val};
 
-const ONE_CLUSTER: &str = "only this cluster can be reached";
 const ONLY_LOCAL: &str = "there is only this cluster to show";
 const NO_DATA: &str = "structured output is not available yet; use --format";
 
@@ -25,8 +24,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("clusters", "LIST", VIEWS, "clusters to ask")
         .alias(&["cluster"])
         .short('M')
-        .env(SQUEUE, "CLUSTERS")
-        .refused(ONE_CLUSTER),
+        .env_exact(&[(VIEWS, "SLURM_CLUSTERS")]),
     on("dead", SINFO, "only nodes that do not respond").short('d'),
     on(
         "exact",

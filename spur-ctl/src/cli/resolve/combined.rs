@@ -5,6 +5,8 @@ use super::super::flags::getopt::{Options, Source};
 use super::numbers;
 use spur_core::job::gpus::{self, BadGpus};
 use spur_core::job::spec::JobSpec;
+use spur_core::resources::GpuCount;
+use spur_core::slurm::tres::{self, PerTask};
 
 /// Where an option that counts was written: by the user, or in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +57,22 @@ pub(super) fn check(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `--cpus-per-task`, unless it is only in the environment and the user wrote `--cpus-per-gpu`.
+/// `--tres-per-task`.
+fn per_task(options: &Options) -> Result<PerTask, Failure> {
+    let text = options.value("tres-per-task").unwrap_or_default();
+    tres::parse_per_task(text)
+        .map_err(|why| super::invalid(options, "tres-per-task").after(options.command, why))
+}
+
+/// `--gpus-per-task`, or what `--tres-per-task` says of GPUs.
+pub(super) fn gpus_per_task(options: &Options) -> Result<Option<GpuCount>, Failure> {
+    Ok(numbers::gpus(options, "gpus-per-task")?.or(per_task(options)?.gpus))
+}
+
+/// `--cpus-per-task` or what `--tres-per-task` says of CPUs, unless it is only in the environment and the user wrote
+/// `--cpus-per-gpu`.
 pub(super) fn cpus_per_task(options: &Options) -> Result<Option<u32>, Failure> {
-    let number = numbers::number(options, "cpus-per-task", 1)?;
+    let number = numbers::number(options, "cpus-per-task", 1)?.or(per_task(options)?.cpus);
     let loses = (by(options, "cpus-per-task"), by(options, "cpus-per-gpu"))
         == (Some(By::Environment), Some(By::User));
     Ok(number.filter(|_| !loses))

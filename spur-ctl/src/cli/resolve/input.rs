@@ -5,7 +5,7 @@ use spur_core::time::Millis;
 /// The surroundings of a submission.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// `NAME=VALUE` entries; those that are not UTF-8 are left out.
+    /// `NAME=VALUE` entries; bytes that are no UTF-8 as `spur_core::slurm::raw` has them, here and in every other text.
     pub env: Vec<String>,
     /// Working directory, absolute.
     pub cwd: String,
@@ -25,6 +25,8 @@ pub struct Surroundings {
     pub niceness: i32,
     /// File mode creation mask.
     pub umask: u32,
+    /// The command with its arguments, as a line.
+    pub submit_line: String,
     /// Soft limits: (`RLIMIT_*` number, value; `u64::MAX` for none).
     pub rlimits: Vec<(u32, u64)>,
 }

@@ -5,7 +5,7 @@ use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::input::{LIMITS, Surroundings};
 use super::placement::Placement;
-use super::{combined, hosts, invalid, numbers};
+use super::{combined, extras, hosts, invalid, numbers};
 use spur_core::id::{Gid, Uid};
 use spur_core::job::spec::{JobKind, JobSpec, Owner};
 use spur_core::slurm::timespec::{self, begin};
@@ -58,7 +58,7 @@ pub fn spec(
         memory: numbers::memory(options)?,
         gpus_per_node: numbers::gpus_per_node(options)?,
         gpus_total: numbers::gpus(options, "gpus")?,
-        gpus_per_task: numbers::gpus(options, "gpus-per-task")?,
+        gpus_per_task: combined::gpus_per_task(options)?,
         nodelist,
         exclude: hosts(options, "exclude")?,
         constraint: text("constraint"),
@@ -88,9 +88,14 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
+<<<<<<< HEAD
         array: String::new(),
         dependency: String::new(),
         kill_on_invalid_dep: None,
+=======
+        extras: extras::of(options, here)?.boxed(),
+        submit_line: here.submit_line.clone(),
+>>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     };
     Ok((combined::settled(options, tidied(spec))?, warning))
 }
@@ -114,19 +119,12 @@ fn tidied(mut spec: JobSpec) -> JobSpec {
 
 /// The kind of job that a command submits.
 fn kind(command: Command) -> JobKind {
-    match command {
-        Command::Sbatch => JobKind::Batch,
-        Command::Salloc => JobKind::Alloc,
-        Command::Srun
-        | Command::Squeue
-        | Command::Sinfo
-        | Command::Scancel
-        | Command::Scontrol
-        | Command::Sacct
-        | Command::Sstat
-        | Command::Seff
-        | Command::Fence
-        | Command::Usage => JobKind::Run,
+    if command == Command::Sbatch {
+        JobKind::Batch
+    } else if command == Command::Salloc {
+        JobKind::Alloc
+    } else {
+        JobKind::Run
     }
 }
 
@@ -145,6 +143,9 @@ fn nobody(here: &Surroundings) -> Owner {
 
 fn nodelist(options: &Options) -> Result<Vec<String>, Failure> {
     let mut listed = hosts(options, "nodelist")?;
+    if listed.is_empty() && options.command != Command::Srun {
+        listed = hosts(options, "nodefile")?;
+    }
     let mut seen = std::collections::BTreeSet::new();
     listed.retain(|name| seen.insert(name.clone()));
     Ok(listed)

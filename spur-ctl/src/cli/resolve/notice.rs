@@ -4,13 +4,6 @@ use super::super::failure::Failure;
 use super::super::flags::getopt::{Given, Options, Source};
 use super::super::flags::{Command, Flag, Status};
 
-/// Texts that Slurm's controller would answer; they are reported as refusals of the job.
-const OF_THE_CONTROLLER: [&str; 3] = [
-    "Invalid license specification",
-    "Requested reservation is invalid",
-    "Requested node configuration is not available",
-];
-
 /// Looks through what was given: the notices to print, or the error that ends the command. Options from the environment
 /// that have no effect are mentioned only when the user wants to hear more.
 pub fn review(options: &Options) -> Result<Vec<String>, Failure> {
@@ -39,36 +32,21 @@ pub fn review(options: &Options) -> Result<Vec<String>, Failure> {
 
 /// Refused options whose value asks for nothing.
 fn harmless(given: &Given) -> bool {
-    let value = given.value.as_deref().unwrap_or("?");
-    match given.flag.long {
-        "tmp" | "core-spec" | "thread-spec" => value == "0",
-        "licenses" | "dependency" | "reservation" => value.is_empty(),
-        _ => false,
-    }
+    given.flag.long == "dependency" && given.value.as_deref() == Some("")
 }
 
 fn refused(command: Command, flag: &Flag, why: &'static str) -> Failure {
-    if OF_THE_CONTROLLER.contains(&why) {
-        return not_submitted(command, why);
-    }
     Failure::error(command, format!("--{}: {why}", flag.long))
 }
 
 /// A refusal of the whole job, as each command words it.
 pub fn not_submitted(command: Command, why: impl std::fmt::Display) -> Failure {
-    let what = match command {
-        Command::Sbatch => "Batch job submission failed",
-        Command::Salloc => "Job submit/allocate failed",
-        Command::Srun
-        | Command::Squeue
-        | Command::Sinfo
-        | Command::Scancel
-        | Command::Scontrol
-        | Command::Sacct
-        | Command::Sstat
-        | Command::Seff
-        | Command::Fence
-        | Command::Usage => "Unable to allocate resources",
+    let what = if command == Command::Sbatch {
+        "Batch job submission failed"
+    } else if command == Command::Salloc {
+        "Job submit/allocate failed"
+    } else {
+        "Unable to allocate resources"
     };
     Failure::error(command, format!("{what}: {why}"))
 }

@@ -3,8 +3,16 @@
 use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::{Options, Source, parse};
-use spur_core::slurm::directive;
+use super::super::process;
+use spur_core::slurm::directive::{self, Directive};
+use spur_core::slurm::raw;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+/// Lines that part the components of a heterogeneous job.
+const HET_MARKS: [&str; 2] = ["hetjob", "packjob"];
+/// What is said of such a job.
+pub const HET_JOBS: &str = "heterogeneous jobs are not available yet: submit one job for each part";
 
 /// Where the script comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +28,7 @@ pub enum Origin {
 impl Origin {
     /// Reads it off the command line.
     pub fn of(options: &Options) -> Result<Self, Failure> {
-        let first = options
-            .operands
-            .first()
-            .map(|name| name.to_string_lossy().into_owned());
+        let first = options.operands.first().map(|name| process::text(name));
         match (options.value("wrap"), first) {
             (Some(_), Some(_)) => Err(Failure::fatal(
                 Command::Sbatch,
@@ -50,15 +55,22 @@ pub fn read_options(script: &[u8], options: &mut Options) -> Result<(), Failure>
     directive::check(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
     let lines =
         directive::directives(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
-    for line in lines {
-        let words: Vec<OsString> = line.args.into_iter().map(OsString::from).collect();
-        let found = parse(Command::Sbatch, &words, Source::Script)?;
-        if let Some(word) = found.operands.first() {
-            let word = word.to_string_lossy();
-            let why = format!("Invalid directive found in batch script: {word}");
-            return Err(Failure::error(Command::Sbatch, why));
-        }
-        options.merge(found);
+    let parts = |line: &Directive| matches!(line.args.as_slice(), [word] if HET_MARKS.contains(&word.as_str()));
+    if lines.iter().any(parts) {
+        return Err(Failure::error(Command::Sbatch, HET_JOBS));
     }
+    // All lines together are one command line, as in Slurm.
+    let words = lines.into_iter().flat_map(|line| line.args);
+    let words: Vec<OsString> = words
+        .map(|word| raw::bytes(&word).into_owned())
+        .map(OsString::from_vec)
+        .collect();
+    let found = parse(Command::Sbatch, &words, Source::Script)?;
+    if let Some(word) = found.operands.first() {
+        let word = word.to_string_lossy();
+        let why = format!("Invalid directive found in batch script: {word}");
+        return Err(Failure::error(Command::Sbatch, why));
+    }
+    options.merge(found);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use super::super::flags::getopt::{Options, Source};
 use super::input::Surroundings;
 use spur_core::slurm::export::{self, set};
-use spur_core::slurm::{environ, gres};
+use spur_core::slurm::{environ, gres, tres};
 
 /// The environment of a batch script.
 pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
@@ -15,9 +15,15 @@ pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
     if wanted.eq_ignore_ascii_case("NONE") || wanted.eq_ignore_ascii_case("NIL") {
         set(&mut env, &format!("SLURM_EXPORT_ENV={wanted}"));
     }
-    if exported.login {
+    if exported.login || options.on("get-user-env") {
         set(&mut env, "SLURM_GET_USER_ENV=1");
     }
+    env
+}
+
+/// The environment of a batch script with `--export-file`: what the file has.
+pub fn of_file(options: &Options, here: &Surroundings, mut env: Vec<String>) -> Vec<String> {
+    told(&mut env, options, here);
     env
 }
 
@@ -86,12 +92,16 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
 /// What `--cpus-per-task` and `--gpus-per-task` say, and that each task gets its own GPUs.
 fn per_task(env: &mut Vec<String>, options: &Options) {
     let mut per_task = Vec::new();
-    if let Some(cpus) = options.value("cpus-per-task") {
+    let said = options.value("tres-per-task").unwrap_or_default();
+    let said = tres::parse_per_task(said).unwrap_or_default();
+    let cpus = options.value("cpus-per-task").map(str::to_owned);
+    if let Some(cpus) = cpus.or(said.cpus.map(|cpus| cpus.to_string())) {
         per_task.push(format!("cpu={cpus}"));
     }
     let gpus = options
         .value("gpus-per-task")
-        .and_then(|text| gres::parse_gpus(text).ok());
+        .and_then(|text| gres::parse_gpus(text).ok())
+        .or(said.gpus);
     if let Some(gpus) = gpus {
         let model = if gpus.model.is_empty() {
             String::new()

@@ -3,6 +3,7 @@
 use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::Options;
+use super::super::process;
 use super::super::resolve::input::Surroundings;
 use super::super::resolve::job::append;
 use spur_core::api::Grant;
@@ -97,7 +98,7 @@ pub fn open(options: &Options, here: &Surroundings, grant: &Grant) -> Result<Str
         }
         Target::File(pattern) => {
             let name = local(&pattern);
-            Feed::File(File::open(&name).map_err(|why| unopened(&name, &why))?)
+            Feed::File(File::open(process::path(&name)).map_err(|why| unopened(&name, &why))?)
         }
     };
     Ok(Streams {
@@ -114,7 +115,8 @@ fn create(name: &str, append: bool) -> Result<File, Failure> {
         .write(true)
         .append(append)
         .truncate(!append);
-    how.open(name).map_err(|why| unopened(name, &why))
+    how.open(process::path(name))
+        .map_err(|why| unopened(name, &why))
 }
 
 fn unopened(name: &str, why: &std::io::Error) -> Failure {

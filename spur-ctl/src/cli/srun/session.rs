@@ -21,7 +21,7 @@ use super::{say, stdin, verbose};
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Reply, Request};
 use spur_core::job::state::ExitStatus;
-use spur_core::slurm::export;
+use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
 use std::time::{Duration, Instant};
@@ -159,7 +159,7 @@ fn open(
 ) -> Result<Open, Failure> {
     use std::os::unix::ffi::OsStrExt as _;
     let remote = |sink: &Sink| match sink {
-        Sink::Remote(path) => path.clone().into_bytes(),
+        Sink::Remote(path) => raw::bytes(path).into_owned(),
         Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout => Vec::new(),
     };
     let stdin_to = match &streams.stdin {
@@ -182,7 +182,7 @@ fn open(
             .map(|arg| arg.as_bytes().to_vec())
             .collect(),
         env: environment(options, here, own_job),
-        work_dir: work_dir.into_bytes(),
+        work_dir: raw::bytes(&work_dir).into_owned(),
         umask: here.umask,
         rlimits: limits
             .into_iter()
@@ -191,7 +191,7 @@ fn open(
         stdout_path: remote(&streams.stdout),
         stderr_path: remote(&streams.stderr),
         stdin_path: match &streams.stdin {
-            Feed::Remote(path) => path.clone().into_bytes(),
+            Feed::Remote(path) => raw::bytes(path).into_owned(),
             Feed::All | Feed::Task(_) | Feed::None | Feed::File(_) => Vec::new(),
         },
         append: streams.append,
@@ -208,15 +208,15 @@ fn environment(options: &Options, here: &Surroundings, own_job: bool) -> Vec<Vec
     } else {
         export::apply(wanted, &here.env)
             .env
-            .into_iter()
-            .map(String::into_bytes)
+            .iter()
+            .map(|entry| raw::bytes(entry).into_owned())
             .collect()
     };
     // Of entries with one name the last counts.
     env.extend(
         submission::of_step(options, here, own_job)
-            .into_iter()
-            .map(String::into_bytes),
+            .iter()
+            .map(|entry| raw::bytes(entry).into_owned()),
     );
     env
 }

@@ -18,6 +18,7 @@ fn here(env: &[&str]) -> Surroundings {
         utc_offset: 0,
         niceness: 0,
         umask: 0o022,
+        submit_line: String::new(),
         rlimits: Vec::new(),
     }
 }

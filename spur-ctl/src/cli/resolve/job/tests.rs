@@ -17,6 +17,7 @@ fn here() -> Surroundings {
         utc_offset: 0,
         niceness: 0,
         umask: 0o022,
+        submit_line: String::new(),
         rlimits: vec![(7, 1024), (4, 0)],
     }
 }

@@ -1,0 +1,106 @@
+//! The nearest right word to a wrong one.
+
+/// Words longer than this are not compared, so that the work is bounded.
+const MAX_WORD: usize = 64;
+
+/// The candidate that was most likely meant: one that begins alike (three letters at least) or differs in few letters. `None` if
+/// there is none, or if `word` is too short to tell.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_ascii_lowercase();
+    if word.len() < 3 || word.len() > MAX_WORD {
+        return None;
+    }
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        let Some(distance) = likeness(&word, &candidate.to_ascii_lowercase()) else {
+            continue;
+        };
+        if best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// How far apart two words are; `None` if too far to be mistaken for each other.
+fn likeness(word: &str, candidate: &str) -> Option<usize> {
+    if candidate.len() > MAX_WORD {
+        return None;
+    }
+    let distance = distance(word.as_bytes(), candidate.as_bytes());
+    let shorter = word.len().min(candidate.len());
+    let most = match word.len() {
+        0..=4 => usize::from(shorter >= 5),
+        5..=7 => 1,
+        8..=11 => 2,
+        _ => 3,
+    };
+    let begins = shorter >= 3 && (word.starts_with(candidate) || candidate.starts_with(word));
+    (distance <= most || begins).then_some(distance)
+}
+
+/// Letters that must be put in, left out, replaced, or swapped with their neighbour.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let replaced = above[j] + usize::from(x != y);
+            let mut least = replaced.min(above[j + 1] + 1).min(row[j] + 1);
+            let swapped = i > 0 && j > 0 && a[i - 1] == *y && b[j - 1] == *x;
+            if swapped {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognized_and_nonsense_is_not() {
+        let words = [
+            "partition",
+            "time",
+            "time-min",
+            "mem",
+            "nodes",
+            "no-kill",
+            "cpus-per-task",
+        ];
+        for (word, meant) in [
+            ("partiton", Some("partition")),
+            ("partitoin", Some("partition")),
+            ("timelimit", Some("time")),
+            ("memory", Some("mem")),
+            ("cpu-per-task", Some("cpus-per-task")),
+            ("ndoes", Some("nodes")),
+            ("nope", None),
+            ("bogus", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, words), meant, "{word}");
+        }
+        let long = "a".repeat(100_000);
+        assert_eq!(nearest(&long, words), None);
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, n) in [
+            ("", "", 0),
+            ("ab", "ba", 1),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), n, "{a} {b}");
+        }
+    }
+}
