@@ -1,12 +1,9 @@
 //! Jobs: what was asked for, what state they are in, what they hold.
 
 pub mod admit;
-<<<<<<< HEAD
 pub mod array;
 pub mod change;
-=======
 pub mod extras;
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 pub mod gpus;
 pub mod limits;
 pub mod spec;

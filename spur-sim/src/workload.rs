@@ -84,24 +84,6 @@ pub(crate) fn plain(kind: JobKind) -> JobSpec {
         },
         name: "sim".to_owned(),
         submit_host: "sim".to_owned(),
-<<<<<<< HEAD
-        submit_sid: 0,
-        gpus_per_socket: None,
-        tasks_per_gpu: 0,
-        cpus_per_gpu: 0,
-        gres_flags: GresFlags::default(),
-        switches: None,
-        prefer: String::new(),
-        tasks_per_socket: 0,
-        sockets_per_node: 0,
-        mincpus: 0,
-        segment: 0,
-        contiguous: false,
-        array: String::new(),
-        dependency: String::new(),
-        kill_on_invalid_dep: None,
-=======
         ..JobSpec::default()
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 }

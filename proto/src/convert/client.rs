@@ -9,12 +9,9 @@ use spur_core::api::{
     UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
-<<<<<<< HEAD
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
 use spur_core::job::change::{JobAct, JobChange};
-=======
 use spur_core::job::extras::{Extras, Warning};
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
@@ -100,17 +97,14 @@ choice!(
         InvalidGres,
         InvalidPrefer,
         TopologyUnavailable,
-<<<<<<< HEAD
         InvalidArray,
         InvalidDependency,
         CircularDependency,
         JobNotRunning,
         JobSuspended,
         BatchOnly,
-=======
         InvalidReservation,
         InvalidLicense,
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 );
 
@@ -165,11 +159,7 @@ record!(JobSpec = JobSpec {
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
     req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
     def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
-<<<<<<< HEAD
-    def contiguous, def array, def dependency, opt kill_on_invalid_dep,
-=======
-    def contiguous, opt extras, def submit_line,
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
+    def contiguous, def array, def dependency, opt kill_on_invalid_dep, opt extras, def submit_line,
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,

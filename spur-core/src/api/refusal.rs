@@ -60,7 +60,6 @@ pub enum RefusalKind {
     InvalidPrefer,
     /// `Requested topology configuration is not available`
     TopologyUnavailable,
-<<<<<<< HEAD
     /// `Invalid job array specification`
     InvalidArray,
     /// `Job dependency problem`
@@ -73,10 +72,8 @@ pub enum RefusalKind {
     JobSuspended,
     /// `Only batch jobs are accepted or processed`
     BatchOnly,
-=======
     /// `Requested reservation is invalid`
     InvalidReservation,
     /// `Invalid license specification`
     InvalidLicense,
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 }

@@ -149,7 +149,6 @@ pub struct JobSpec {
     /// `--contiguous`: nodes that follow one another.
     #[serde(default)]
     pub contiguous: bool,
-<<<<<<< HEAD
     /// `--array` as written ([`crate::slurm::array`]); empty if it is none.
     #[serde(default)]
     pub array: String,
@@ -159,7 +158,6 @@ pub struct JobSpec {
     /// `--kill-on-invalid-dep`: whether to cancel it when what it waits for can never come; `None`: as Slurm does, keep it.
     #[serde(default)]
     pub kill_on_invalid_dep: Option<bool>,
-=======
     /// What few jobs say; read it by [`JobSpec::extras`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extras: Option<Box<Extras>>,
@@ -247,11 +245,13 @@ impl Default for JobSpec {
             mincpus: 0,
             segment: 0,
             contiguous: false,
+            array: String::new(),
+            dependency: String::new(),
+            kill_on_invalid_dep: None,
             extras: None,
             submit_line: String::new(),
         }
     }
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
 }
 
 /// `--gres-flags`: how GPUs go with CPUs and tasks. Slurm's defaults if nothing is set.

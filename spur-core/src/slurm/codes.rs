@@ -37,17 +37,14 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::InvalidGres => "Invalid generic resource (gres) specification",
         RefusalKind::InvalidPrefer => "Invalid preferred feature specification",
         RefusalKind::TopologyUnavailable => "Requested topology configuration is not available",
-<<<<<<< HEAD
         RefusalKind::InvalidArray => "Invalid job array specification",
         RefusalKind::InvalidDependency => "Job dependency problem",
         RefusalKind::CircularDependency => "Circular job dependency",
         RefusalKind::JobNotRunning => "Job is not running",
         RefusalKind::JobSuspended => "Job is suspended",
         RefusalKind::BatchOnly => "Only batch jobs are accepted or processed",
-=======
         RefusalKind::InvalidReservation => "Requested reservation is invalid",
         RefusalKind::InvalidLicense => "Invalid license specification",
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     }
 }
 

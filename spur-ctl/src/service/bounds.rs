@@ -125,16 +125,13 @@ fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
     text("comment", &spec.comment, COMMENT_MAX)?;
     text("export list", &spec.export, ENV_MAX)?;
     text("preferred features", &spec.prefer, TEXT_MAX)?;
-<<<<<<< HEAD
     text("array", &spec.array, ARRAY_MAX)?;
     text("dependency", &spec.dependency, ARRAY_MAX)?;
-=======
     text("submit line", &spec.submit_line, LINE_MAX)?;
     let extras = spec.extras.iter().flat_map(|extras| extras.texts());
     for (what, value) in extras {
         text(what, value, COMMENT_MAX)?;
     }
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     list("node list", spec.nodelist.len())?;
     list("list of excluded nodes", spec.exclude.len())
 }

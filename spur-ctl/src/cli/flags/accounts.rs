@@ -69,13 +69,7 @@ pub(super) static ROWS: &[Flag] = &[
         .env(RECORDS, "FORMAT"),
     val("gid", "LIST", SACCT, "only jobs of these groups")
         .alias(&["group"])
-<<<<<<< HEAD
         .short('g'),
-    on("help", RECORDS.and(SEFF).and(USAGE), "show this").short('h'),
-=======
-        .short('g')
-        .refused("use --user"),
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     on("helpformat", RECORDS, "list the columns").short('e'),
     on("idle", USAGE, "GPUs that are held and not used"),
     val("jobs", "LIST", RECORDS, "only these jobs or steps")

@@ -88,14 +88,11 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
-<<<<<<< HEAD
         array: String::new(),
         dependency: String::new(),
         kill_on_invalid_dep: None,
-=======
         extras: extras::of(options, here)?.boxed(),
         submit_line: here.submit_line.clone(),
->>>>>>> 09585a1 (Keep what few jobs say beside the request, bytes that are no text included; give every command of Slurm's its rows, completions, man pages and a count)
     };
     Ok((combined::settled(options, tidied(spec))?, warning))
 }
