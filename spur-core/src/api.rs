@@ -10,7 +10,7 @@ pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
-pub use stats::Stats;
+pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
 pub use refusal::{Refusal, RefusalKind};
@@ -22,6 +22,9 @@ use crate::job::change::{JobAct, JobChange};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
+use crate::manage::Manage;
+use crate::manage::accounts::Accounts;
+use crate::manage::reservation::Reservation;
 use crate::node::AdminState;
 use crate::partition::{Partition, PartitionState};
 use crate::time::{Millis, TimeLimit};
@@ -229,6 +232,16 @@ pub enum Request {
         /// What is asked for.
         spec: Box<JobSpec>,
     },
+    /// Make, change or take away a partition, a node's settings, a reservation or an account (operators).
+    Manage(Box<Manage>),
+    /// List reservations.
+    Reservations,
+    /// All accounts, users and qualities of service.
+    Accounts,
+    /// Set the counters to zero (operators).
+    ResetStats,
+    /// Read the configuration file again (operators). What was changed of partitions and nodes since is dropped.
+    Reconfigure,
 }
 
 /// Which jobs.
@@ -322,6 +335,12 @@ pub enum Reply {
     PerTarget(Vec<(JobTarget, Option<Refusal>)>),
     /// When and where a job would start.
     WouldStart(Box<WouldStart>),
+    /// Names of what was made, changed or taken away.
+    Managed(Vec<String>),
+    /// Reservations, in order of name.
+    Reservations(Vec<Reservation>),
+    /// All accounts, users and qualities of service.
+    Accounts(Box<Accounts>),
 }
 
 /// What `--test-only` tells.
@@ -487,4 +506,16 @@ pub struct NodeView {
     /// Its weight; 0 from controllers that do not say.
     #[serde(default)]
     pub weight: u32,
+    /// A remark of an operator.
+    #[serde(default)]
+    pub comment: String,
+    /// `Extra`.
+    #[serde(default)]
+    pub extra: String,
+    /// Reservations that hold it now; filled in by the one who answers.
+    #[serde(default)]
+    pub reservations: Vec<String>,
+    /// Whether one of them is for maintenance; filled in by the one who answers.
+    #[serde(default)]
+    pub maintenance: bool,
 }

@@ -35,6 +35,7 @@ use crate::event::Event;
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::job::array::Arrays;
+use crate::manage::Managed;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -83,6 +84,9 @@ pub struct Cluster {
     /// One more than the greatest index of an array's task; 0: Slurm's default.
     #[serde(default)]
     pub max_array_size: u32,
+    /// What operators changed over the configuration, reservations, and accounts.
+    #[serde(default)]
+    pub managed: Managed,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -273,6 +277,7 @@ impl Cluster {
             } => self.on_job_changed(at, *job, spec, (*priority, *throttle), fx),
             Event::Suspended { job } => self.on_suspended(at, *job, fx),
             Event::Resumed { job } => self.on_resumed(at, *job, fx),
+            Event::Managed(change) => self.on_managed(at, change, fx),
         }
     }
 
@@ -290,4 +295,4 @@ impl Cluster {
 }
 
 /// Whether an event made sense; the error says why not.
-type Taken = Result<(), &'static str>;
+pub(crate) type Taken = Result<(), &'static str>;

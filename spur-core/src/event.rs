@@ -6,6 +6,7 @@ use crate::job::array::TaskSet;
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::StepShare;
+use crate::manage::Change;
 use crate::node::{AdminState, FenceState, GpuNote, NodeConfig, StuckJob};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, NodeShare};
@@ -345,4 +346,6 @@ pub enum Event {
         /// Which job.
         job: JobId,
     },
+    /// An operator changed a partition, a node, a reservation or an account; or a reservation's time is over.
+    Managed(Change),
 }

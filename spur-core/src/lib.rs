@@ -15,6 +15,7 @@ pub mod event;
 mod fixture;
 pub mod id;
 pub mod job;
+pub mod manage;
 pub mod node;
 pub mod partition;
 pub mod plan;

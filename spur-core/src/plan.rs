@@ -10,6 +10,7 @@ pub(crate) mod filter;
 pub(crate) mod fit;
 pub mod frag;
 mod groups;
+mod guards;
 mod kind;
 pub(crate) mod layout;
 pub mod mix;

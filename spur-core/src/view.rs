@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::job::array::JobTarget;
 use crate::job::state::JobState;
 use crate::job::step::Step;
+use crate::manage::NodeChange;
 use crate::node::Node;
 use crate::resources::NodeShare;
 use std::sync::Arc;
@@ -136,6 +137,9 @@ pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
             .get(id)
             .is_some_and(|job: &Job| job.leftovers.contains_key(&node.id))
     };
+    let change = cluster.managed.nodes.get(&node.name);
+    let changed =
+        |what: fn(&NodeChange) -> Option<String>| change.and_then(what).unwrap_or_default();
     NodeView {
         node: node.clone(),
         partitions: partitions.map(|partition| partition.name.clone()).collect(),
@@ -143,6 +147,10 @@ pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
         planned: false,
         features: cluster.features(node).map(str::to_owned).collect(),
         weight: cluster.weight(node),
+        comment: changed(|change| change.comment.clone()),
+        extra: changed(|change| change.extra.clone()),
+        reservations: Vec::new(),
+        maintenance: false,
     }
 }
 

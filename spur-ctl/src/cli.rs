@@ -10,18 +10,26 @@ pub mod process;
 pub mod render;
 pub mod resolve;
 pub mod sacct;
+pub mod sacctmgr;
 pub mod salloc;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;
+pub mod scrontab;
+pub mod sdiag;
 pub mod seff;
 pub mod sim;
 pub mod sinfo;
+pub mod sprio;
 pub mod squeue;
+pub mod sreport;
 pub mod srun;
+pub mod sshare;
 pub mod sstat;
 pub mod stats;
+pub mod strigger;
 pub mod submit;
+pub mod table;
 pub mod tools;
 pub mod usage;
 pub mod users;
@@ -72,15 +80,14 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
         Command::Scontrol => scontrol::main(&options),
         Command::Fence => fence::main(&options),
         Command::Sacct => sacct::main(&options),
-        Command::Sattach
-        | Command::Sbcast
-        | Command::Sdiag
-        | Command::Sprio
-        | Command::Sshare
-        | Command::Sreport
-        | Command::Sacctmgr
-        | Command::Scrontab
-        | Command::Strigger => Err(Failure::error(command, "not available yet")),
+        Command::Sdiag => sdiag::main(&options),
+        Command::Sprio => sprio::main(&options),
+        Command::Sshare => sshare::main(&options),
+        Command::Sreport => sreport::main(&options),
+        Command::Sacctmgr => sacctmgr::main(&options),
+        Command::Scrontab => scrontab::main(&options),
+        Command::Strigger => strigger::main(&options),
+        Command::Sattach | Command::Sbcast => Err(Failure::error(command, "not available yet")),
         Command::Sstat => sstat::main(&options),
         Command::Seff => seff::main(&options),
         Command::Usage => usage::main(&options),

@@ -52,6 +52,18 @@ struct Raw {
     node: Vec<node::RawNode>,
     #[serde(default)]
     topology: topology::RawTopology,
+    #[serde(default)]
+    accounting_enforce: Vec<Enforce>,
+}
+
+/// What of accounts is enforced (Slurm's `AccountingStorageEnforce`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforce {
+    /// Jobs need an association of their user with their account.
+    Associations,
+    /// Jobs need a quality of service that exists.
+    Qos,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,10 +138,12 @@ pub struct Config {
 }
 
 /// The accounting record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accounting {
     /// Days after its end that a job stays in it; at least 1.
     pub keep_days: u64,
+    /// What of accounts is enforced.
+    pub enforce: Vec<Enforce>,
 }
 
 /// What is wrong with a configuration.
@@ -237,6 +251,7 @@ impl Raw {
             partition,
             node,
             topology,
+            accounting_enforce,
         } = self;
         if cluster.is_empty()
             || !cluster
@@ -281,7 +296,10 @@ impl Raw {
             min_job_age,
             max_array_size,
             node_timeout,
-            accounting: Accounting { keep_days },
+            accounting: Accounting {
+                keep_days,
+                enforce: accounting_enforce,
+            },
             partitions,
             nodes,
             topology,

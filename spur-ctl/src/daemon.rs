@@ -1,6 +1,6 @@
 //! `spurctld`: from a configuration file to a running controller, and to a clean stop.
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Enforce};
 use crate::driver::{self, Input, Parts};
 use crate::error::DaemonError;
 use crate::front::accept::accept;
@@ -9,7 +9,7 @@ use crate::front::auth::Users;
 use crate::front::calls;
 use crate::front::socket;
 use crate::links::Links;
-use crate::service::Service;
+use crate::service::{Service, Settings};
 use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
 use clap::Parser;
@@ -104,7 +104,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
             what: "start the runtime",
             cause,
         })?;
-    let served = runtime.block_on(serve(&config, token, parts));
+    let served = runtime.block_on(serve((&config, path), token, parts));
     runtime.shutdown_timeout(FAREWELL);
     served
 }
@@ -158,7 +158,11 @@ fn raise_file_limit() {
     }
 }
 
-async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), DaemonError> {
+async fn serve(
+    (config, file): (&Config, &Path),
+    token: Arc<[u8]>,
+    parts: Parts,
+) -> Result<(), DaemonError> {
     let Parts {
         inbox,
         readers,
@@ -184,6 +188,7 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
         Arc::clone(&denials),
         Arc::clone(&usage),
         users,
+        Arc::new(settings(config, file)),
         Arc::clone(&shutdown),
     );
     let clients = socket::bind(&config.client_socket, 0o666).await?;
@@ -227,6 +232,16 @@ async fn serve(config: &Config, token: Arc<[u8]>, parts: Parts) -> Result<(), Da
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+/// What the service needs of the configuration.
+fn settings(config: &Config, file: &Path) -> Settings {
+    let enforces = |what: Enforce| config.accounting.enforce.contains(&what);
+    Settings {
+        file: file.to_owned(),
+        associations: enforces(Enforce::Associations),
+        qos: enforces(Enforce::Qos),
+    }
 }
 
 async fn warn_of_unknown_operators(users: &Users) {

@@ -42,6 +42,7 @@ use pace::Pace;
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::id::{JobId, NodeId};
+use spur_core::job::state::JobState;
 use spur_core::time::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +77,40 @@ struct Counters {
     max_pass: Duration,
     jobs_started: u64,
     ignored: u64,
+    submitted: u64,
+    completed: u64,
+    cancelled: u64,
+    failed: u64,
+    all_passes: Duration,
+    passes_queue: u64,
+    last_queue: u64,
+    last_pass_at: Millis,
+    /// Since when all but what the log and `apply` did is counted.
+    counted_since: Millis,
+}
+
+impl Counters {
+    /// Counts a job that has ended.
+    fn ended(&mut self, state: JobState) {
+        match state {
+            JobState::Cancelled => self.cancelled += 1,
+            JobState::NodeFail => self.failed += 1,
+            _ if state.is_terminal() => self.completed += 1,
+            _ => {}
+        }
+    }
+
+    /// Counts jobs and passes anew.
+    fn reset(&mut self, now: Millis) {
+        *self = Self {
+            started: self.started,
+            entries: self.entries,
+            batches: self.batches,
+            ignored: self.ignored,
+            counted_since: now,
+            ..Self::default()
+        };
+    }
 }
 
 /// The writer's own state. Only `cluster` outlives it, through the store.

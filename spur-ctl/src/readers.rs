@@ -8,6 +8,8 @@ pub mod rows;
 use rows::Rows;
 use spur_core::api::{JobView, NodeView, Stats};
 use spur_core::id::{JobId, NodeId, NodeName};
+use spur_core::manage::accounts::Accounts;
+use spur_core::manage::reservation::Reservation;
 use spur_core::partition::Partition;
 use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
@@ -43,6 +45,10 @@ pub struct View {
     pub outlook: Arc<Outlook>,
     /// Which nodes are near one another.
     pub topology: Arc<Topology>,
+    /// Reservations in order of name.
+    pub reservations: Arc<Vec<Reservation>>,
+    /// Accounts, users and qualities of service.
+    pub accounts: Arc<Accounts>,
     /// Counters.
     pub stats: Stats,
 }

@@ -2,7 +2,9 @@
 //! the published view; everything else goes to the writer.
 
 mod bounds;
+mod counts;
 mod denials;
+mod manage;
 mod queries;
 mod state;
 mod usage;
@@ -24,6 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+pub use manage::Settings;
+
 /// The controller stops: the call was not answered, and may be repeated with the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the controller stops")]
@@ -39,6 +43,8 @@ pub struct Service {
     followers: denials::Followers,
     reads: state::Reads,
     users: Users,
+    settings: Arc<Settings>,
+    counts: counts::Counts,
     calls: AtomicU64,
     host: String,
     started: Millis,
@@ -68,6 +74,7 @@ impl Service {
         denials: Arc<Denials>,
         usage: Arc<Usage>,
         users: Users,
+        settings: Arc<Settings>,
         shutdown: Arc<Notify>,
     ) -> Self {
         let host = rustix::system::uname()
@@ -83,6 +90,8 @@ impl Service {
             followers: denials::Followers::default(),
             reads: state::Reads::default(),
             users,
+            settings,
+            counts: counts::Counts::default(),
             calls,
             host,
             started,
@@ -97,15 +106,18 @@ impl Service {
 
     /// Carries out a request. Dropping the future gives up the wait.
     pub async fn call(&self, caller: Caller, request: Request) -> Result<Answer, Stopped> {
+        let counting = self.counts.begin(&caller, &request);
         let decided = match bounds::check(&request) {
             Ok(()) => self.decide(&caller, request).await,
             Err(refusal) => Err(refusal),
         };
-        match decided {
+        let answer = match decided {
             Ok(Decided::Reply(reply)) => Ok(Ok(reply)),
             Ok(Decided::Ask(command)) => self.ask(caller, command).await,
             Err(refusal) => Ok(Err(refusal)),
-        }
+        };
+        self.counts.end(counting);
+        answer
     }
 
     async fn ask(&self, caller: Caller, command: Command) -> Result<Answer, Stopped> {
@@ -145,7 +157,7 @@ impl Service {
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Topology => queries::topology(&view).into(),
-            Request::Stats => queries::stats(&view, &self.usage).into(),
+            Request::Stats => queries::stats(&view, &self.usage, &self.counts).into(),
             Request::Denials {
                 job,
                 limit,
@@ -220,6 +232,15 @@ impl Service {
                 why::explain(&view, caller, job, crate::driver::now())?.into()
             }
             Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
+            Request::Reservations => Reply::Reservations(view.reservations.to_vec()).into(),
+            Request::Accounts => Reply::Accounts(Box::new(view.accounts.as_ref().clone())).into(),
+            Request::Manage(request) => self.manage(&view, caller, request).await?.into(),
+            Request::ResetStats => {
+                operators_only(caller)?;
+                self.counts.reset();
+                Act::ResetStats.into()
+            }
+            Request::Reconfigure => self.reconfigure(caller).await?.into(),
             Request::State => {
                 operators_only(caller)?;
                 self.state(caller).await?.into()
@@ -286,7 +307,7 @@ impl Service {
         }
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
-        Ok(())
+        self.may_use(caller, spec).await
     }
 }
 

@@ -94,7 +94,8 @@ impl Oracle {
             | Event::ArraySplit { .. }
             | Event::JobChanged { .. }
             | Event::Suspended { .. }
-            | Event::Resumed { .. } => {}
+            | Event::Resumed { .. }
+            | Event::Managed(_) => {}
         }
     }
 

@@ -59,13 +59,7 @@ pub(crate) fn open_partition(name: &str, default_mem_per_cpu: u64) -> Partition 
         default_mem_per_cpu,
         state: PartitionState::Up,
         priority_tier: 1,
-        min_nodes: 0,
-        max_nodes: 0,
-        max_cpus_per_node: 0,
-        max_mem_per_node: 0,
-        max_mem_per_cpu: 0,
-        def_mem_per_gpu: 0,
-        def_cpu_per_gpu: 0,
+        ..Partition::default()
     }
 }
 

@@ -4,9 +4,9 @@ use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
     AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
-    JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply, Request, RunKey,
-    SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate, Stats, StepView, Stop, Stopped,
-    UsageReport, WouldStart,
+    JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply, Request,
+    RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate, Stats,
+    StepView, Stop, Stopped, UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
@@ -15,6 +15,9 @@ use spur_core::job::extras::{Extras, Warning};
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
+use spur_core::manage::accounts::{Account, Accounts, Association, Qos, User};
+use spur_core::manage::reservation::Reservation;
+use spur_core::manage::{Entity, Manage, Setting, Verb};
 use spur_core::node::{AdminState, GpuRecent, LaunchTrouble, Node};
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::topology::{Switch, Topology, TopologyPlugin};
@@ -60,6 +63,8 @@ choice!(
         Dependency,
         DependencyNeverSatisfied,
         JobArrayTaskLimit,
+        Reservation,
+        ReservationDeleted,
     }
 );
 choice!(StepState = StepState { Running, Ended });
@@ -105,14 +110,59 @@ choice!(
         BatchOnly,
         InvalidReservation,
         InvalidLicense,
+        ReservationAccess,
+        ReservationBusy,
+        ReservationUnusable,
+        ReservationOverlap,
+        ReservationEmpty,
+        ReservationDuplicate,
+        InvalidTime,
+        GroupNotPermitted,
+        InvalidAccount,
+        InvalidQos,
+        PartitionBusy,
     }
 );
 
 record!(Partition = Partition {
     req name, req default, opt nodes, req max_time, opt default_time, req default_mem_per_cpu, req state, req priority_tier,
     def min_nodes, def max_nodes, def max_cpus_per_node, def max_mem_per_node, def max_mem_per_cpu, def def_mem_per_gpu,
-    def def_cpu_per_gpu,
+    def def_cpu_per_gpu, rep allow_groups, rep allow_accounts, rep deny_accounts, rep allow_qos, rep deny_qos,
+    def alloc_nodes, def qos, def hidden, def root_only, def require_reservation, def disable_root_jobs,
+    def exclusive_user, def least_loaded, opt priority_job_factor, def grace_time, def over_subscribe,
+    def over_time_limit, def preempt_mode, def max_cpus_per_socket, def alternate, def billing_weights,
+    def default_mem_per_node,
 });
+choice!(
+    Entity = Entity {
+        Partition,
+        Node,
+        Reservation,
+        Account,
+        User,
+        Qos
+    }
+);
+choice!(
+    Verb = Verb {
+        Create,
+        Update,
+        Delete
+    }
+);
+record!(Setting = Setting { req key, req value });
+record!(Manage = ManageRequest { req entity, req verb, rep names, rep scope, rep settings });
+record!(Reservation = Reservation {
+    req name, req start, req end, rep nodes, def features, def partition, rep flags, rep users, rep groups, rep accounts,
+    def licenses, def comment, def max_start_delay, def numbered,
+});
+record!(Account = ChargedAccount { req name, def description, def organization });
+record!(User = AccountUser { req name, def default_account, def admin_level, rep coordinates });
+record!(Association = AccountAssociation {
+    req id, req account, def user, def partition, def parent, def shares, rep limits, rep qos, def default_qos, def comment,
+});
+record!(Qos = ServiceQuality { req id, req name, def description, def priority, rep flags, rep limits });
+record!(Accounts = AccountBook { rep accounts, rep users, rep associations, rep qos });
 choice!(TopologyPlugin = TopologyPlugin { None, Tree, Block });
 record!(Switch = Switch { req name, rep nodes, rep switches });
 record!(Topology = Topology { req plugin, rep switches, rep block_sizes });
@@ -183,12 +233,17 @@ record!(Node = Node {
     req last_busy, req lost, opt next_inventory, opt fence_suffices, rep utilization, opt trouble,
     rep gpu_notes, rep stuck,
 });
-record!(NodeView = NodeView { req node, rep partitions, req completing, req planned, rep features, def weight });
+record!(NodeView = NodeView { req node, rep partitions, req completing, req planned, rep features, def weight, def comment, def extra,
+    rep reservations, def maintenance,
+});
 record!(Stats = Stats {
     req started, req log_entries, req log_batches, req passes, req last_pass_us, req max_pass_us, req jobs_started,
     req pending, req running, req ignored, req rss_kib, def meters, def usage_batches, def usage_bytes, def usage_refused,
-    def usage_lag_ms, def usage_records, def accounting_backlog,
+    def usage_lag_ms, def usage_records, def accounting_backlog, def counted_since, def submitted, def completed,
+    def cancelled, def failed, def passes_us, def passes_queue, def last_queue, def last_pass, rep requests,
+    rep requesters,
 });
+record!(RequestCount = RequestCount { req id, req name, req count, req micros });
 record!(GrantNode = GrantNode { req name, req address, rep task_ids, req ticket });
 record!(Grant = Grant { req step, req job, rep nodes, req cpus_per_task });
 record!(Refusal = Refusal { req kind, req text });
@@ -301,6 +356,10 @@ variants!(Request = CallRequest in call_request {
     unit IdleGpus;
     unit Topology;
     unit State;
+    unit Reservations;
+    unit Accounts;
+    unit Reconfigure;
+    unit ResetStats;
     rec Submit { req spec, opt payload };
     rec Run { req spec, req step, opt immediate };
     rec AwaitAllocation { req job };
@@ -324,6 +383,7 @@ variants!(Request = CallRequest in call_request {
     rec Control { rep jobs, req act };
     rec ChangeJobs { rep jobs, req change };
     rec TestOnly { req spec };
+    one Manage;
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -339,6 +399,9 @@ variants!(Reply = CallAnswer in call_answer {
     one Explanation;
     one Topology;
     one WouldStart;
+    one Accounts;
+    list Managed;
+    list Reservations;
     list PerJob;
     list Jobs;
     list Nodes;

@@ -199,13 +199,7 @@ fn cluster(nodes: u32) -> Cluster {
         default_mem_per_cpu: 1024,
         state: PartitionState::Up,
         priority_tier: 1,
-        min_nodes: 0,
-        max_nodes: 0,
-        max_cpus_per_node: 0,
-        max_mem_per_node: 0,
-        max_mem_per_cpu: 0,
-        def_mem_per_gpu: 0,
-        def_cpu_per_gpu: 0,
+        ..Partition::default()
     };
     let configured = Event::Configured {
         max_array_size: 0,

@@ -76,4 +76,26 @@ pub enum RefusalKind {
     InvalidReservation,
     /// `Invalid license specification`
     InvalidLicense,
+    /// `Access denied to requested reservation`
+    ReservationAccess,
+    /// `Requested reservation is in use`
+    ReservationBusy,
+    /// `Requested reservation not usable now`
+    ReservationUnusable,
+    /// `Requested reservation overlaps with another reservation`
+    ReservationOverlap,
+    /// `Reservation request lacks users, groups or accounts`
+    ReservationEmpty,
+    /// `Duplicate reservation name`
+    ReservationDuplicate,
+    /// `Invalid time specified`
+    InvalidTime,
+    /// `User's group not permitted to use this partition`
+    GroupNotPermitted,
+    /// `Invalid account or account/partition combination specified`
+    InvalidAccount,
+    /// `Invalid qos specification`
+    InvalidQos,
+    /// `Partition is in use`
+    PartitionBusy,
 }

@@ -49,4 +49,50 @@ pub struct Stats {
     /// Records and job rows that wait for the accounting database.
     #[serde(default)]
     pub accounting_backlog: u64,
+    /// Since when what follows, and what was counted above of jobs and passes, is counted; 0 from controllers that do not say.
+    #[serde(default)]
+    pub counted_since: Millis,
+    /// Jobs submitted.
+    #[serde(default)]
+    pub submitted: u64,
+    /// Jobs that ended by themselves, at their limit, or because memory ran out.
+    #[serde(default)]
+    pub completed: u64,
+    /// Jobs cancelled.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// Jobs that failed with a node.
+    #[serde(default)]
+    pub failed: u64,
+    /// Microseconds that all passes took.
+    #[serde(default)]
+    pub passes_us: u64,
+    /// Jobs that waited at all passes, added up.
+    #[serde(default)]
+    pub passes_queue: u64,
+    /// Jobs that waited at the last pass.
+    #[serde(default)]
+    pub last_queue: u64,
+    /// When the last pass was.
+    #[serde(default)]
+    pub last_pass: Millis,
+    /// Requests by kind.
+    #[serde(default)]
+    pub requests: Vec<RequestCount>,
+    /// Requests by user.
+    #[serde(default)]
+    pub requesters: Vec<RequestCount>,
+}
+
+/// Requests of a kind, or of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCount {
+    /// Slurm's number of the kind, or the user's.
+    pub id: u32,
+    /// Slurm's name of the kind, or the user's.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+    /// Microseconds that they took, answers that wait for something left out.
+    pub micros: u64,
 }

@@ -4,6 +4,9 @@ use super::Cluster;
 use super::index::Due;
 use crate::event::Event;
 use crate::id::JobId;
+use crate::job::Job;
+use crate::manage::Change;
+use crate::manage::reservation::Reservation;
 use crate::time::Millis;
 use std::ops::Bound;
 
@@ -27,6 +30,13 @@ impl Cluster {
                 Due::Begin(_) => {}
             }
         }
+        for reservation in self.managed.reservations.values() {
+            if reservation.end <= at {
+                events.extend(self.overrun(reservation, at));
+                let over = Change::ReservationOver(reservation.name.clone());
+                events.push(Event::Managed(over));
+            }
+        }
         if !purged.is_empty() {
             events.push(Event::Purged { jobs: purged });
         }
@@ -48,7 +58,29 @@ impl Cluster {
             .range(later)
             .next()
             .map(|(when, _)| (*when, "begin time"));
-        due.into_iter().chain(begin).min()
+        let reservations = self.managed.reservations.values();
+        let turns = reservations.flat_map(|known| {
+            let start = (known.start > at).then_some(known.start);
+            start.into_iter().chain([known.end])
+        });
+        let turn = turns.min().map(|when| (when, "reservation"));
+        due.into_iter().chain(begin).chain(turn).min()
+    }
+
+    /// Jobs of a reservation that run on when it is over: they end with it.
+    fn overrun<'a>(
+        &'a self,
+        over: &'a Reservation,
+        at: Millis,
+    ) -> impl Iterator<Item = Event> + 'a {
+        let uses = |job: &&Job| {
+            let named = &job.spec.extras().reservation;
+            named.split(',').any(|name| name == over.name)
+        };
+        let jobs = self.running().filter(uses).filter(|_| !over.has("FLEX"));
+        // Those at their own limit are named for that already.
+        let jobs = jobs.filter(move |job| job.ended.is_none_or(|end| end > at));
+        jobs.map(|job| Event::TimedOut { job: job.id })
     }
 
     /// Whether the begin time of a waiting job lies after the one moment and not after the other: worth a planning pass.
@@ -57,7 +89,10 @@ impl Cluster {
             Bound::Excluded((after, JobId(u32::MAX))),
             Bound::Included((until, JobId(u32::MAX))),
         );
-        after < until && self.index.begins.range(span).next().is_some()
+        let begins = |known: &Reservation| after < known.start && known.start <= until;
+        after < until
+            && (self.index.begins.range(span).next().is_some()
+                || self.managed.reservations.values().any(begins))
     }
 }
 

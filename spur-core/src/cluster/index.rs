@@ -195,7 +195,7 @@ impl Cluster {
     }
 
     /// Builds the index from nothing.
-    pub(super) fn reindex_all(&mut self) {
+    pub(crate) fn reindex_all(&mut self) {
         self.index = self.fresh_index();
     }
 

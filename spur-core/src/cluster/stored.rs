@@ -4,6 +4,7 @@ use super::{Cluster, Index};
 use crate::id::{Generation, JobId, NodeId, NodeName};
 use crate::job::Job;
 use crate::job::array::Arrays;
+use crate::manage::Managed;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -36,6 +37,8 @@ pub(super) struct Stored {
     arrays: Arrays,
     #[serde(default)]
     max_array_size: u32,
+    #[serde(default)]
+    managed: Managed,
 }
 
 impl From<Stored> for Cluster {
@@ -56,8 +59,13 @@ impl From<Stored> for Cluster {
             mix: stored.mix,
             arrays: stored.arrays,
             max_array_size: stored.max_array_size,
+            managed: stored.managed,
             index: Index::default(),
         };
+        // States from before partitions could be changed do not say how they are configured.
+        if cluster.managed.configured.is_empty() && cluster.managed.partitions.is_empty() {
+            cluster.managed.configured.clone_from(&cluster.partitions);
+        }
         cluster.reindex_all();
         cluster
     }

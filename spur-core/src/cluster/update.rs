@@ -36,12 +36,7 @@ impl Cluster {
     /// New configuration. The state that an operator gave a partition outlives it.
     pub(super) fn on_configured(&mut self, new: &Configuration<'_>, fx: &mut Effects) -> Taken {
         new.cluster.clone_into(&mut self.name);
-        let old = std::mem::replace(&mut self.partitions, new.partitions.to_vec());
-        for partition in &mut self.partitions {
-            if let Some(before) = old.iter().find(|before| before.name == partition.name) {
-                partition.state = before.state;
-            }
-        }
+        self.configure_partitions(new.partitions);
         self.min_job_age = new.min_job_age;
         self.node_timeout = new.node_timeout;
         self.max_array_size = new.max_array_size;
@@ -67,6 +62,13 @@ impl Cluster {
             .iter_mut()
             .find(|partition| partition.name == name);
         partition.ok_or("no such partition")?.state = state;
+        if let Some(Some(changed)) = self.managed.partitions.get_mut(name) {
+            changed.state = state;
+        }
+        let mut configured = self.managed.configured.iter_mut();
+        if let Some(configured) = configured.find(|partition| partition.name == name) {
+            configured.state = state;
+        }
         fx.replan = true;
         Ok(())
     }

@@ -4,6 +4,7 @@ mod check;
 mod defaults;
 mod features;
 mod missing;
+mod rights;
 mod waits;
 
 #[cfg(test)]
@@ -39,6 +40,9 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     }
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
+    defaults::account(cluster, spec);
+    rights::partition(partition, spec)?;
+    rights::reservations(cluster, spec)?;
     waits::array(cluster, spec)?;
     waits::dependency(cluster, spec)?;
     shape(cluster, spec, partition, at)?;

@@ -87,6 +87,10 @@ pub enum Reason {
     DependencyNeverSatisfied,
     /// `JobArrayTaskLimit`: as many tasks of its array run as may.
     JobArrayTaskLimit,
+    /// `Reservation`: its reservation has not begun.
+    Reservation,
+    /// `ReservationDeleted`: its reservation is no more.
+    ReservationDeleted,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -226,6 +230,8 @@ impl Reason {
             Self::Dependency => "it waits for other jobs",
             Self::DependencyNeverSatisfied => "what it waits for can never come",
             Self::JobArrayTaskLimit => "as many tasks of its array run as may at once",
+            Self::Reservation => "its reservation has not begun",
+            Self::ReservationDeleted => "its reservation is no more",
         }
     }
 }

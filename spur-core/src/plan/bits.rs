@@ -46,6 +46,13 @@ impl Bits {
         }
     }
 
+    /// Takes away those of another set of the same bound.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine &= !theirs;
+        }
+    }
+
     /// Those in the set, rising.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().zip(0..).flat_map(|(word, at)| {

@@ -25,6 +25,8 @@ pub(crate) struct Class {
     pub(crate) switch_wait: u64,
     /// What may be above the partition's limits.
     pub(crate) size: Size,
+    /// Reservations of which it may use one, as written.
+    pub(crate) reservation: String,
     /// Nodes where the job failed to start, or where its last run is not cleaned up.
     pub(crate) shunned: BTreeSet<NodeId>,
 }
@@ -44,6 +46,7 @@ impl Class {
             prefer: spec.prefer.clone(),
             switch_wait: spec.switches.map_or(0, |switches| switch_wait(&switches)),
             size: Size::of(spec),
+            reservation: spec.extras().reservation.clone(),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
         }
     }

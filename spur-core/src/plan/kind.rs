@@ -93,19 +93,59 @@ impl<'a> Kind<'a> {
 
     /// Nodes on which devices may be kept for a job, and those that it must get; `None` if it cannot get those.
     pub(super) fn place_for_later(
-        &self,
+        &mut self,
         rooms: &Rooms<'_>,
         ask: &Ask<'_>,
+        barred: Option<&Bits>,
     ) -> Option<(Rc<Bits>, Vec<usize>)> {
-        let sets = self.sets.iter().skip(self.preferred);
+        let sets = self.sets.iter_mut().skip(self.preferred);
         let set = sets.max_by_key(|set| set.allowed.len())?;
+        let whole = set.without(barred);
         let fits = |at: usize, need: Need| rooms.empty(at).is_some_and(|slot| slot.fits(ask, need));
-        let required = set.with_kinds((&self.required, &self.counts), ask, fits)?;
-        Some((Rc::clone(&set.allowed), required))
+        let required = set.with_kinds((&self.required, &self.counts), ask, fits);
+        let allowed = Rc::clone(&set.allowed);
+        set.restore(whole);
+        Some((allowed, required?))
+    }
+
+    /// Whether leaving out these nodes leaves too few, where there were enough.
+    pub(super) fn is_barred(&self, barred: &Bits, nodes: u32) -> bool {
+        let enough = |count: usize| count >= nodes as usize;
+        let left = |set: &Set| {
+            let mut left = Bits::clone(&set.allowed);
+            left.subtract(barred);
+            enough(left.len()) && self.required.iter().all(|at| left.contains(*at))
+        };
+        self.sets.iter().any(|set| enough(set.allowed.len())) && !self.sets.iter().any(left)
     }
 }
 
+/// What a set was before some of its nodes were left out.
+pub(super) struct Whole {
+    allowed: Rc<Bits>,
+    all: bool,
+}
+
 impl Set {
+    /// Leaves nodes out, until [`Set::restore`].
+    pub(super) fn without(&mut self, barred: Option<&Bits>) -> Option<Whole> {
+        let barred = barred?;
+        let whole = Whole {
+            allowed: Rc::clone(&self.allowed),
+            all: self.all,
+        };
+        Rc::make_mut(&mut self.allowed).subtract(barred);
+        self.all = false;
+        Some(whole)
+    }
+
+    /// Has them in again.
+    pub(super) fn restore(&mut self, whole: Option<Whole>) {
+        if let Some(whole) = whole {
+            (self.allowed, self.all) = (whole.allowed, whole.all);
+        }
+    }
+
     /// Leaves out nodes of which the partition's jobs may not have as much as an equal part, or the least part, any more.
     pub(super) fn keep_to(&mut self, cap: Option<&Cap>, ask: &Ask<'_>) {
         let Some(cap) = cap else {

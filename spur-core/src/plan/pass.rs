@@ -7,7 +7,8 @@ use super::caps::Cap;
 use super::class::{Class, ClassId};
 use super::filter::{self, Features};
 use super::fit;
-use super::kind::Kind;
+use super::guards::Guards;
+use super::kind::{Kind, Set};
 use super::order::{Line, Lines};
 use super::outlook::{Amount, Outlook, Pool, Reserved};
 use super::policy::{self, Claim, Key};
@@ -59,6 +60,7 @@ pub(super) struct Pass<'a> {
     rooms: Rooms<'a>,
     judge: Judge,
     reserving: Reserving,
+    guards: Guards<'a>,
     /// By class, once it was looked at; the error is why all its jobs wait.
     kinds: Vec<Option<Result<Kind<'a>, Wait>>>,
     /// By position.
@@ -90,6 +92,7 @@ impl<'a> Pass<'a> {
             budget,
             judge: Judge::of(cluster, &rooms),
             reserving: Reserving::new(rooms.len(), classes),
+            guards: Guards::of(cluster, &rooms, at),
             rooms,
             kinds: std::iter::repeat_with(|| None).take(classes).collect(),
             partitions: cluster
@@ -231,9 +234,16 @@ impl<'a> Pass<'a> {
             return Verdict::Barred(wait);
         }
         let mut ask = kind.class.ask();
+        let until = self.until(limit);
+        let barred = self.guards.barred(&kind.class.reservation, until);
+        if let Some(barred) = &barred
+            && kind.is_barred(barred, ask.nodes_min)
+        {
+            return Verdict::Barred(self.guards.wait(until));
+        }
         let failed = kind.failed_for(&mut ask, (key.job, self.at), cluster);
         if failed.is_none_or(|failed| limit < failed) {
-            if let Some(shares) = self.place(number, kind, (&ask, limit)) {
+            if let Some(shares) = self.place(number, kind, (&ask, until), barred.as_ref()) {
                 return Verdict::Starts(shares);
             }
             kind.fails(&ask, limit);
@@ -249,7 +259,7 @@ impl<'a> Pass<'a> {
                 text: describe(&ask, ready).into(),
             }
         });
-        let place = kind.place_for_later(&self.rooms, &ask);
+        let place = kind.place_for_later(&self.rooms, &ask, barred.as_ref());
         let room = self.reserved.len() < self.budget.reservations as usize && place.is_some();
         let claim = Claim {
             nodes: ask.nodes_min,
@@ -281,12 +291,9 @@ impl<'a> Pass<'a> {
         &mut self,
         number: usize,
         kind: &mut Kind<'a>,
-        (ask, limit): (&Ask<'_>, TimeLimit),
+        (ask, until): (&Ask<'_>, Millis),
+        barred: Option<&Bits>,
     ) -> Option<Vec<NodeShare>> {
-        let until = match limit {
-            TimeLimit::Secs(secs) => self.at.plus_secs(secs),
-            TimeLimit::Unlimited => NEVER,
-        };
         let holes = self.holes.get_mut(number)?;
         holes.resize_with(kind.sets.len(), Holes::default);
         let partition = if kind.partition < MOST_PARTITIONS {
@@ -296,33 +303,18 @@ impl<'a> Pass<'a> {
         };
         let (rooms, judge) = (&self.rooms, &self.judge);
         let queueing = self.partitions.get_mut(kind.partition)?;
+        let (named, counts) = (&kind.required, &kind.counts);
         let mut sets = kind.sets.iter_mut().zip(holes);
         let parts = sets.find_map(|(set, holes)| {
             set.keep_to(queueing.cap.as_ref(), ask);
-            let required = set.required(rooms, (&kind.required, &kind.counts), ask)?;
-            let nodes = ask.nodes_min.max(u32::try_from(required.len()).ok()?);
-            let sought = Sought {
-                ask,
-                need: ask.even_part(nodes),
-                allowed: &set.allowed,
-                all: set.all,
-                partition,
-                until,
-            };
-            let one = nodes == 1 && required.is_empty() && !ask.widen;
-            if one {
-                let need = sought.need;
-                let found = search::best(rooms, judge, (&mut set.known, holes), sought);
-                if let Some(slot) = found {
-                    return Some(vec![fit::Part { slot, need }]);
-                }
-                if ask.nodes_max == 1 {
-                    return None;
-                }
-            }
-            let memory = (&mut set.known, holes);
-            let choice = Choice::new(rooms, judge, memory, (sought, &required));
-            fit::pick(&choice, ask)
+            let whole = set.without(barred);
+            let required = set.required(rooms, (named, counts), ask);
+            let parts = required.and_then(|required| {
+                let place = (partition, until, required.as_slice());
+                pick(rooms, judge, (set, holes), ask, place)
+            });
+            set.restore(whole);
+            parts
         })?;
         let allowed = |part: &fit::Part| {
             let cap = queueing.cap.as_ref();
@@ -339,6 +331,14 @@ impl<'a> Pass<'a> {
             self.rooms.take(share, until);
         }
         Some(shares)
+    }
+
+    /// When a job that starts now reaches its limit.
+    fn until(&self, limit: TimeLimit) -> Millis {
+        match limit {
+            TimeLimit::Secs(secs) => self.at.plus_secs(secs),
+            TimeLimit::Unlimited => NEVER,
+        }
     }
 
     /// What a class may use, or why all its jobs wait.
@@ -369,6 +369,10 @@ impl<'a> Pass<'a> {
             Rc::clone(queueing.members.get_or_insert_with(fresh))
         });
         let members = members.ok_or_else(|| Wait::bare(Reason::None))?;
+        let members = match class.reservation.as_str() {
+            "" => members,
+            named => self.guards.within(named, &members)?,
+        };
         let allowed = filter::allowed(cluster, &members, class, |id| rooms.position(id));
         let wishes = (class.constraint.as_str(), class.prefer.as_str());
         let mut kind = Kind::of(class, at, required);
@@ -454,6 +458,37 @@ impl<'a> Pass<'a> {
         self.plan.reasons.push((job, wait.reason, text));
         true
     }
+}
+
+/// The parts of a job on nodes of a set, some of which it must get.
+fn pick(
+    rooms: &Rooms<'_>,
+    judge: &Judge,
+    (set, holes): (&mut Set, &mut Holes),
+    ask: &Ask<'_>,
+    (partition, until, required): (u128, Millis, &[usize]),
+) -> Option<Vec<fit::Part>> {
+    let nodes = ask.nodes_min.max(u32::try_from(required.len()).ok()?);
+    let sought = Sought {
+        ask,
+        need: ask.even_part(nodes),
+        allowed: &set.allowed,
+        all: set.all,
+        partition,
+        until,
+    };
+    if nodes == 1 && required.is_empty() && !ask.widen {
+        let need = sought.need;
+        let found = search::best(rooms, judge, (&mut set.known, holes), sought);
+        if let Some(slot) = found {
+            return Some(vec![fit::Part { slot, need }]);
+        }
+        if ask.nodes_max == 1 {
+            return None;
+        }
+    }
+    let choice = Choice::new(rooms, judge, (&mut set.known, holes), (sought, required));
+    fit::pick(&choice, ask)
 }
 
 fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {

@@ -145,7 +145,9 @@ pub fn is_kept(reason: Reason) -> bool {
         | Reason::MaxMemPerLimit
         | Reason::Dependency
         | Reason::DependencyNeverSatisfied
-        | Reason::JobArrayTaskLimit => true,
+        | Reason::JobArrayTaskLimit
+        | Reason::Reservation
+        | Reason::ReservationDeleted => true,
     }
 }
 

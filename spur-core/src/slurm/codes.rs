@@ -45,6 +45,19 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::BatchOnly => "Only batch jobs are accepted or processed",
         RefusalKind::InvalidReservation => "Requested reservation is invalid",
         RefusalKind::InvalidLicense => "Invalid license specification",
+        RefusalKind::ReservationAccess => "Access denied to requested reservation",
+        RefusalKind::ReservationBusy => "Requested reservation is in use",
+        RefusalKind::ReservationUnusable => "Requested reservation not usable now",
+        RefusalKind::ReservationOverlap => {
+            "Requested reservation overlaps with another reservation"
+        }
+        RefusalKind::ReservationEmpty => "Reservation request lacks users, groups or accounts",
+        RefusalKind::ReservationDuplicate => "Duplicate reservation name",
+        RefusalKind::InvalidTime => "Invalid time specified",
+        RefusalKind::GroupNotPermitted => "User's group not permitted to use this partition",
+        RefusalKind::InvalidAccount => "Invalid account or account/partition combination specified",
+        RefusalKind::InvalidQos => "Invalid qos specification",
+        RefusalKind::PartitionBusy => "Partition is in use",
     }
 }
 
@@ -178,6 +191,8 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Dependency => "Dependency",
         Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",
         Reason::JobArrayTaskLimit => "JobArrayTaskLimit",
+        Reason::Reservation => "Reservation",
+        Reason::ReservationDeleted => "ReservationDeleted",
     }
 }
 

@@ -1,29 +1,48 @@
-//! `scontrol`: a first word says what to do.
+//! `scontrol`: a first word says what to do; without one, words come from standard input.
 
 pub mod change;
+mod jobs;
+mod ping;
+mod prompt;
+mod reservation;
 pub mod show;
 
 use super::failure::Failure;
-use super::flags::getopt::Options;
+use super::flags::getopt::{self, Options, Source};
 use super::link::{self, Trouble};
-use super::{output, process};
-use spur_core::api::{Reply, Request};
+use super::output;
+use spur_core::api::{RefusalKind, Reply, Request};
+use std::ffi::OsString;
 
 /// Slurm's level that we claim; tools read it to know what to expect.
 pub const SLURM_VERSION: &str = "slurm 24.11.5";
 
+/// Most words of one command, as in Slurm.
+const WORDS_MAX: usize = 128;
+
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
-    let words: Vec<String> = options
-        .operands
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let Some((first, rest)) = words.split_first() else {
+    let words: Vec<String> = options.operands.iter().map(text).collect();
+    if words.len() > WORDS_MAX {
         return Err(Failure::plain(
-            "scontrol: interactive mode is not available; say what to do, for example `scontrol show nodes`",
+            format!("scontrol: can not process over {WORDS_MAX} words"),
             1,
         ));
+    }
+    if words.is_empty() {
+        return prompt::main(options);
+    }
+    words_of(options, &words)
+}
+
+fn text(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// One command.
+fn words_of(options: &Options, words: &[String]) -> Result<u8, Failure> {
+    let Some((first, rest)) = words.split_first() else {
+        return Ok(0);
     };
     let (word, attached) = first
         .split_once('=')
@@ -31,6 +50,14 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     let mut rest = rest.to_vec();
     rest.splice(0..0, attached.map(str::to_owned));
     dispatch(options, word, &rest)
+}
+
+/// The same with an option more, as if it stood on the command line.
+fn with_option(options: &Options, option: &str) -> Result<Options, Failure> {
+    let mut all = options.clone();
+    let word = [OsString::from(option)];
+    all.merge(getopt::parse(options.command, &word, Source::CommandLine)?);
+    Ok(all)
 }
 
 fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failure> {
@@ -41,62 +68,77 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     if is("update", 1) {
         return need(word, rest, 1).and_then(|()| change::update(options, rest));
     }
-    if is("hold", 4) || is("uhold", 4) {
-        return need(word, rest, 1).and_then(|()| change::hold(options, rest, true));
+    if is("create", 2) {
+        return need(word, rest, 1).and_then(|()| change::create(options, rest));
     }
-    if is("release", 3) {
-        return need(word, rest, 1).and_then(|()| change::hold(options, rest, false));
-    }
-    if is("requeue", 7) {
-        return need(word, rest, 1).and_then(|()| change::requeue(options, rest));
+    if is("delete", 1) && word.len() > 2 {
+        return need(word, rest, 1).and_then(|()| change::delete(options, rest));
     }
     if is("write", 2) {
         return need(word, rest, 2).and_then(|()| show::write_script(rest));
     }
-    if is("ping", 2) {
-        return Ok(ping());
+    if let Some(done) = jobs::dispatch(options, word, rest) {
+        return done;
+    }
+    if is("ping", 3) {
+        return ping::main(options);
+    }
+    if is("reconfigure", 3) {
+        return reconfigure(options);
     }
     if is("version", 3) {
         output::print(&format!("{SLURM_VERSION}\n"));
         return Ok(0);
     }
-    if is("help", 1) {
+    if is("help", 2) || word == "?" {
         output::print(&super::flags::help::help(options.command));
         return Ok(0);
+    }
+    if is("errnumstr", 3) || is("errnostr", 3) {
+        return need(word, rest, 1).and_then(|()| errno(&rest[0]));
+    }
+    if is("shutdown", 8) || is("abort", 5) {
+        return told(options, &Request::Shutdown, "slurm_shutdown error");
+    }
+    if is("all", 3)
+        || is("hide", 3)
+        || is("oneliner", 3)
+        || is("details", 3)
+        || is("quiet", 4)
+        || is("verbose", 4)
+    {
+        // Alone on a command line these change nothing that follows; in a session they do.
+        return Ok(0);
+    }
+    let known = LATER
+        .iter()
+        .find(|(full, ..)| abbreviates(word, full, full.len().min(5)));
+    if let Some((full, least, instead)) = known {
+        need(full, rest, *least)?;
+        return Err(unavailable(full, instead));
     }
     Err(invalid(word))
 }
 
-/// Slurm's words that nothing here stands behind, with what to do instead.
-const LATER: [(&str, &str); 19] = [
-    ("abort", ""),
-    ("cancel_reboot", ""),
-    ("cluster", "there is only this cluster"),
-    ("completing", "see `squeue -t CG`"),
-    (
-        "create",
-        "partitions are in spur.toml, there are no reservations",
-    ),
-    (
-        "delete",
-        "partitions are in spur.toml, there are no reservations",
-    ),
-    ("errnumstr", ""),
-    ("getaddrs", ""),
-    ("listjobs", "see `squeue -w NODE`"),
-    ("listpids", "see the job's cgroup on the node"),
-    ("notify", ""),
-    ("reboot", "nodes are never booted"),
-    ("reconfigure", "restart the daemon; jobs go on"),
-    ("requeuehold", "use requeue, then hold"),
-    (
-        "resume",
-        "to return a node: `scontrol update nodename=NODE state=resume`",
-    ),
-    ("setdebug", "set SPUR_LOG for the daemon"),
-    ("suspend", ""),
-    ("top", ""),
-    ("wait_job", "see `sbatch --wait`"),
+/// Words that Slurm has and that need arguments, with the fewest; and what to say of them here.
+const LATER: [(&str, usize, &str); 17] = [
+    ("callerid", 3, ""),
+    ("cancel_reboot", 1, "nodes are never booted"),
+    ("cluster", 0, "there is only this cluster"),
+    ("completing", 0, "see `squeue -t CG`"),
+    ("fsdampeningfactor", 1, "fair shares are not enforced"),
+    ("getaddrs", 1, "agents are reached by their sockets"),
+    ("gethost", 1, ""),
+    ("listjobs", 0, "see `squeue -w NODE`"),
+    ("listpids", 0, "see the job's cgroup on the node"),
+    ("pidinfo", 1, "see the process's cgroup on the node"),
+    ("power", 1, "nodes are never powered"),
+    ("reboot", 0, "nodes are never booted"),
+    ("reboot_nodes", 0, "nodes are never booted"),
+    ("schedloglevel", 1, "set SPUR_LOG for the daemon"),
+    ("setdebug", 1, "set SPUR_LOG for the daemon"),
+    ("setdebugflags", 1, "set SPUR_LOG for the daemon"),
+    ("takeover", 0, "there is one controller"),
 ];
 
 /// What to say of a word that is Slurm's but not ours; `None` if it is nobody's.
@@ -104,14 +146,15 @@ fn later(words: &[(&str, &str)], word: &str) -> Option<Failure> {
     let (word, instead) = words
         .iter()
         .find(|(full, _)| full.eq_ignore_ascii_case(word))?;
-    let instead = match *instead {
+    Some(unavailable(word, instead))
+}
+
+fn unavailable(word: &str, instead: &str) -> Failure {
+    let instead = match instead {
         "" => String::new(),
-        instead => format!("; {instead}"),
+        instead => format!(": {instead}"),
     };
-    Some(Failure::error(
-        "scontrol",
-        format!("{word}: not available yet{instead}"),
-    ))
+    Failure::error("scontrol", format!("{word} is not available{instead}"))
 }
 
 /// Whether a word is the beginning of another, at least so many letters of it, in any case.
@@ -123,9 +166,10 @@ fn abbreviates(word: &str, full: &str, least: usize) -> bool {
 }
 
 fn invalid(word: &str) -> Failure {
-    later(&LATER, word).unwrap_or_else(|| Failure::plain(format!("invalid keyword: {word}"), 1))
+    Failure::plain(format!("invalid keyword: {word}"), 1)
 }
 
+/// Whether a word that is Slurm's has as many arguments as it needs, before anything else is said of it.
 fn need(word: &str, rest: &[String], least: usize) -> Result<(), Failure> {
     if rest.len() >= least {
         return Ok(());
@@ -136,20 +180,35 @@ fn need(word: &str, rest: &[String], least: usize) -> Result<(), Failure> {
     ))
 }
 
-fn ping() -> u8 {
-    match link::question(&Request::Ping) {
-        Ok(Reply::Pong { host, .. }) => {
-            output::print(&format!("Slurmctld(primary) at {host} is UP\n"));
-            0
+fn reconfigure(options: &Options) -> Result<u8, Failure> {
+    told(options, &Request::Reconfigure, "slurm_reconfigure error")
+}
+
+/// Asks for something that only operators may; a refusal is worded with this before it, unless `-Q`.
+fn told(options: &Options, request: &Request, prefix: &str) -> Result<u8, Failure> {
+    match link::question(request) {
+        Ok(_) => Ok(0),
+        Err(_) if options.on("quiet") => Ok(1),
+        Err(trouble) if trouble.kind() == Some(RefusalKind::AccessDenied) => {
+            Err(Failure::plain(format!("{prefix}: Invalid user id"), 1))
         }
-        Ok(_) | Err(_) => {
-            output::print(&format!(
-                "Slurmctld(primary) at {} is DOWN\n",
-                process::host()
-            ));
-            1
-        }
+        Err(trouble) => Err(worded(prefix, &trouble)),
     }
+}
+
+/// `scontrol errnumstr N`: the system's text.
+fn errno(text: &str) -> Result<u8, Failure> {
+    let bad = |_| {
+        Failure::plain(
+            format!("numeric arguments required for keyword:errnumstr ({text})"),
+            1,
+        )
+    };
+    let number: i32 = text.parse().map_err(bad)?;
+    let error = std::io::Error::from_raw_os_error(number).to_string();
+    let words = error.split(" (os error").next().unwrap_or_default();
+    output::print(&format!("{words}\n"));
+    Ok(0)
 }
 
 /// Asks one thing, with trouble worded as `PREFIX: WHY`.

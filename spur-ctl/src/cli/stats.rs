@@ -56,6 +56,18 @@ fn text(stats: &Stats) -> String {
         usage_lag_ms,
         usage_records,
         accounting_backlog,
+        submitted,
+        completed,
+        cancelled,
+        failed,
+        passes_us,
+        // See `sdiag`.
+        counted_since: _,
+        passes_queue: _,
+        last_queue: _,
+        last_pass: _,
+        requests: _,
+        requesters: _,
     } = stats;
     [
         ("started_ms", started.0),
@@ -76,6 +88,11 @@ fn text(stats: &Stats) -> String {
         ("usage_lag_ms", *usage_lag_ms),
         ("usage_records", *usage_records),
         ("accounting_backlog", *accounting_backlog),
+        ("jobs_submitted", *submitted),
+        ("jobs_completed", *completed),
+        ("jobs_cancelled", *cancelled),
+        ("jobs_failed", *failed),
+        ("plan_passes_us", *passes_us),
     ]
     .map(|(name, value)| format!("{name}={value}\n"))
     .concat()

@@ -2,10 +2,11 @@
 
 use super::names;
 use serde::Deserialize;
+use spur_core::manage::{self, Setting};
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::slurm::timespec;
 use spur_core::time::TimeLimit;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A partition as written. Of every limit, 0 is none.
 #[derive(Debug, Deserialize)]
@@ -35,6 +36,53 @@ pub(super) struct RawPartition {
     def_mem_per_gpu: u64,
     #[serde(default)]
     def_cpu_per_gpu: u32,
+    #[serde(default)]
+    default_mem_per_node: u64,
+    #[serde(default)]
+    state: RawState,
+    #[serde(default)]
+    allow_groups: Vec<String>,
+    #[serde(default)]
+    allow_accounts: Vec<String>,
+    #[serde(default)]
+    deny_accounts: Vec<String>,
+    #[serde(default)]
+    allow_qos: Vec<String>,
+    #[serde(default)]
+    deny_qos: Vec<String>,
+    #[serde(default)]
+    hidden: bool,
+    #[serde(default)]
+    root_only: bool,
+    #[serde(default)]
+    require_reservation: bool,
+    #[serde(default)]
+    disable_root_jobs: bool,
+    /// What is only kept and shown, by Slurm's names: `{ OverSubscribe = "FORCE:4", GraceTime = "60" }`.
+    #[serde(default)]
+    shown: BTreeMap<String, String>,
+}
+
+/// `state`; what an operator set later outlives the file.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawState {
+    #[default]
+    Up,
+    Down,
+    Drain,
+    Inactive,
+}
+
+impl From<RawState> for PartitionState {
+    fn from(state: RawState) -> Self {
+        match state {
+            RawState::Up => Self::Up,
+            RawState::Down => Self::Down,
+            RawState::Drain => Self::Drain,
+            RawState::Inactive => Self::Inactive,
+        }
+    }
 }
 
 fn default_tier() -> u32 {
@@ -96,14 +144,20 @@ impl RawPartition {
             None | Some("ALL") => None,
             Some(list) => Some(names(list).map_err(|e| of("nodes", &e))?),
         };
-        Ok(Partition {
-            name,
+        if self.default_mem_per_cpu > 0 && self.default_mem_per_node > 0 {
+            return Err(of(
+                "default_mem_per_node",
+                &"give this or default_mem_per_cpu",
+            ));
+        }
+        let partition = Partition {
+            name: name.clone(),
             default: self.default,
             nodes,
             max_time,
             default_time,
             default_mem_per_cpu: self.default_mem_per_cpu,
-            state: PartitionState::Up,
+            state: self.state.into(),
             priority_tier: self.priority_tier,
             min_nodes: self.min_nodes,
             max_nodes: self.max_nodes,
@@ -112,6 +166,20 @@ impl RawPartition {
             max_mem_per_cpu: self.max_mem_per_cpu,
             def_mem_per_gpu: self.def_mem_per_gpu,
             def_cpu_per_gpu: self.def_cpu_per_gpu,
-        })
+            default_mem_per_node: self.default_mem_per_node,
+            allow_groups: self.allow_groups,
+            allow_accounts: self.allow_accounts,
+            deny_accounts: self.deny_accounts,
+            allow_qos: self.allow_qos,
+            deny_qos: self.deny_qos,
+            hidden: self.hidden,
+            root_only: self.root_only,
+            require_reservation: self.require_reservation,
+            disable_root_jobs: self.disable_root_jobs,
+            ..Partition::default()
+        };
+        let shown = self.shown.into_iter();
+        let shown: Vec<Setting> = shown.map(|(key, value)| Setting { key, value }).collect();
+        manage::with_settings(&partition, &shown).map_err(|why| of("shown", &why.text))
     }
 }

@@ -4,13 +4,14 @@ use spur_core::agent::order::{Report, ToAgent};
 use spur_core::api::{Caller, JobFilter, Refusal, Reply};
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
-use spur_core::event::NodeHello;
+use spur_core::event::{Event, NodeHello};
 use spur_core::id::{JobId, NodeId, NodeName, StepKind};
 use spur_core::job::array::JobTarget;
 use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepSpec;
+use spur_core::manage::Manage;
 use spur_core::node::{AdminState, FenceState};
 use spur_core::partition::PartitionState;
 use spur_core::time::Millis;
@@ -165,6 +166,12 @@ pub enum Act {
     },
     /// Change a partition.
     UpdatePartition(String, PartitionState),
+    /// See [`spur_core::api::Request::Manage`].
+    Manage(Box<Manage>),
+    /// Set the counters to zero.
+    ResetStats,
+    /// Take over a configuration that was read again, without what was changed of the old one.
+    Configure(Box<Event>),
     /// Hand out a copy of the state, with the time, as this turn has it.
     State(oneshot::Sender<(Millis, Box<Cluster>)>),
 }

@@ -13,6 +13,7 @@ use spur_core::job::Job;
 use spur_core::job::admit;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::state::JobState;
+use spur_core::manage::{self, Change, Manage};
 use spur_core::node::AdminState;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +142,27 @@ impl Writer {
                     .map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
                 Ok(Reply::Done)
             }
+            Act::Manage(request) => self.manage(turn, caller, &request),
+            Act::ResetStats => {
+                self.counters.reset(turn.at);
+                Ok(Reply::Done)
+            }
+            Act::Configure(event) => {
+                self.propose_quietly(turn, Event::Managed(Change::Reset));
+                self.propose_quietly(turn, *event);
+                Ok(Reply::Done)
+            }
         }
+    }
+
+    /// What an operator makes, changes or takes away.
+    fn manage(&mut self, turn: &mut Turn, caller: &Caller, request: &Manage) -> Answer {
+        let decision = manage::decide(&self.cluster, turn.at, caller.uid, request)?;
+        for event in decision.events {
+            self.propose(turn, event)
+                .map_err(|why| refuse(RefusalKind::Invalid, why))?;
+        }
+        Ok(Reply::Managed(decision.names))
     }
 
     pub(super) fn job(&self, job: JobId) -> Result<&Job, Refusal> {

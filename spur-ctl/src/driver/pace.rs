@@ -105,6 +105,10 @@ impl Writer {
         let took = self.pace.ran(begun, again);
         self.counters.passes += 1;
         self.counters.last_pass = took;
+        self.counters.all_passes += took;
+        self.counters.last_pass_at = turn.at;
+        self.counters.last_queue = self.cluster.counts().0 as u64;
+        self.counters.passes_queue += self.counters.last_queue;
         self.counters.max_pass = self.counters.max_pass.max(took);
         let wanted = self.pace.wanted;
         for event in events {

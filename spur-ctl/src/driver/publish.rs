@@ -16,6 +16,9 @@ impl Writer {
             self.publish_all();
             return;
         }
+        if turn.managed_touched {
+            self.managed();
+        }
         let mut arrays = BTreeSet::new();
         for job in &turn.touched_jobs {
             arrays.extend(self.row_of_job(*job));
@@ -35,6 +38,7 @@ impl Writer {
         self.publisher.draft.partitions = Arc::new(self.cluster.partitions.clone());
         self.publisher.draft.topology = Arc::new(self.cluster.topology.clone());
         self.publisher.draft.cluster.clone_from(&self.cluster.name);
+        self.managed();
         let jobs: Vec<JobId> = self.cluster.jobs.keys().copied().collect();
         for job in jobs {
             self.row_of_job(job);
@@ -46,6 +50,14 @@ impl Writer {
             self.row_of_node(node);
         }
         self.finish_draft();
+    }
+
+    /// Reservations and accounts.
+    fn managed(&mut self) {
+        let managed = &self.cluster.managed;
+        let reservations = managed.reservations.values().cloned().collect();
+        self.publisher.draft.reservations = Arc::new(reservations);
+        self.publisher.draft.accounts = Arc::new(managed.accounts.clone());
     }
 
     /// Records of arrays that were made or forgotten.
@@ -67,6 +79,12 @@ impl Writer {
         match self.cluster.jobs.get(&job) {
             Some(known) => {
                 let row = Arc::new(view::job_view(&self.cluster, known));
+                if before
+                    .as_ref()
+                    .is_some_and(|before| !before.state.is_terminal())
+                {
+                    self.counters.ended(row.state);
+                }
                 self.usage.job(before.as_deref(), &row);
                 let array = row.array.as_ref().map(|array| array.job);
                 self.publisher.draft.jobs.insert(job.0, row);
@@ -111,6 +129,15 @@ impl Writer {
             running: running as u64,
             ignored: counters.ignored,
             rss_kib: 0,
+            counted_since: counters.counted_since,
+            submitted: counters.submitted,
+            completed: counters.completed,
+            cancelled: counters.cancelled,
+            failed: counters.failed,
+            passes_us: micros(counters.all_passes),
+            passes_queue: counters.passes_queue,
+            last_queue: counters.last_queue,
+            last_pass: counters.last_pass_at,
             ..Stats::default()
         };
         self.publisher.publish();

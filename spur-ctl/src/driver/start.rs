@@ -100,6 +100,7 @@ impl Writer {
             key,
             counters: Counters {
                 started: now(),
+                counted_since: now(),
                 ..Counters::default()
             },
             turn: 0,

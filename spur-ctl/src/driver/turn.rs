@@ -10,6 +10,7 @@ use spur_core::effect::Effect;
 use spur_core::event::Event;
 use spur_core::id::{JobId, NodeId};
 use spur_core::job::spec::Payload;
+use spur_core::manage::Change;
 use spur_core::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
@@ -31,6 +32,8 @@ pub(super) struct Turn {
     pub(super) touched_nodes: BTreeSet<NodeId>,
     /// Partitions changed.
     pub(super) partitions_touched: bool,
+    /// Reservations or accounts may have changed.
+    pub(super) managed_touched: bool,
     /// Answers to this turn's requests.
     pub(super) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     /// Answers to calls that waited.
@@ -57,6 +60,7 @@ impl Turn {
             touched_jobs: BTreeSet::new(),
             touched_nodes: BTreeSet::new(),
             partitions_touched: false,
+            managed_touched: false,
             answers: Vec::new(),
             answered: Vec::new(),
             acks: BTreeMap::new(),
@@ -112,8 +116,12 @@ impl Writer {
         }
         turn.partitions_touched |= matches!(
             event,
-            Event::Configured { .. } | Event::PartitionUpdated { .. }
+            Event::Configured { .. }
+                | Event::PartitionUpdated { .. }
+                | Event::Managed(Change::Partition(_) | Change::PartitionGone(_) | Change::Reset)
         );
+        turn.managed_touched |= matches!(event, Event::Managed(_));
+        self.counters.submitted += u64::from(matches!(event, Event::Submitted { .. }));
         self.counters.jobs_started += u64::from(matches!(event, Event::Placed { .. }));
         turn.batch.events.push((turn.at, event));
         if effects.replan {

@@ -76,6 +76,20 @@ impl Users {
         owner
     }
 
+    /// Whether the machine knows a user.
+    pub async fn has_user(&self, name: &str) -> bool {
+        let name = name.to_owned();
+        let known = blocking(move || uzers::get_user_by_name(&name)).await;
+        known.is_some()
+    }
+
+    /// The number of a group.
+    pub async fn gid_of(&self, name: &str) -> Option<Gid> {
+        let name = name.to_owned();
+        let known = blocking(move || uzers::get_group_by_name(&name)).await;
+        known.map(|group| Gid(group.gid()))
+    }
+
     async fn find(&self, uid: Uid) -> Arc<Owner> {
         let now = Instant::now();
         if let Some((since, owner)) = self.known().get(&uid)

@@ -4,6 +4,7 @@ use super::refuse;
 use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request};
 use spur_core::job::change::JobChange;
 use spur_core::job::spec::{JobSpec, Payload};
+use spur_core::manage::Manage;
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
 const SCRIPT_MAX: usize = 4 << 20;
@@ -19,6 +20,8 @@ const ARRAY_MAX: usize = 65_536;
 const COMMENT_MAX: usize = 16_384;
 /// The longest submit line.
 const LINE_MAX: usize = 65_536;
+/// The longest value of a setting: a list of many nodes or users.
+const SETTING_MAX: usize = 1 << 20;
 /// Most names or numbers in one list.
 const LIST_MAX: usize = 100_000;
 /// Most resource limits.
@@ -57,6 +60,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             change_fits(change)
         }
         Request::TestOnly { spec } => spec_fits(spec),
+        Request::Manage(request) => manage_fits(request),
         Request::Ping
         | Request::AwaitAllocation { .. }
         | Request::Finish { .. }
@@ -74,6 +78,10 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::IdleGpus
         | Request::Explain { .. }
         | Request::State
+        | Request::Reservations
+        | Request::Accounts
+        | Request::Reconfigure
+        | Request::ResetStats
         | Request::Shutdown => Ok(()),
     }
 }
@@ -179,6 +187,22 @@ fn payload_fits(payload: &Payload) -> Result<(), Refusal> {
     }
     for value in payload.env.iter().chain(&payload.args) {
         text("argument or variable", value, ENV_MAX)?;
+    }
+    Ok(())
+}
+
+fn manage_fits(request: &Manage) -> Result<(), Refusal> {
+    list("list of names", request.names.len())?;
+    list(
+        "list of settings",
+        request.settings.len() + request.scope.len(),
+    )?;
+    for name in &request.names {
+        text("name", name, TEXT_MAX)?;
+    }
+    for setting in request.settings.iter().chain(&request.scope) {
+        text("setting", &setting.key, TEXT_MAX)?;
+        text("setting", &setting.value, SETTING_MAX)?;
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Questions that the published view answers.
 
+use super::counts::Counts;
 use super::{Service, refuse};
 use crate::readers::View;
 use crate::usage::Usage;
 use spur_core::api::{Caller, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Stats};
 use spur_core::id::JobId;
+use spur_core::manage::reservation::Reservation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -85,12 +87,25 @@ fn shown_to(caller: &Caller, row: &Arc<JobView>) -> Arc<JobView> {
 /// Nodes, with those marked on which devices are reserved for a waiting job.
 pub(super) fn nodes(view: &View) -> Reply {
     let planned = view.planned(None);
+    let now = crate::driver::now();
+    let active = view
+        .reservations
+        .iter()
+        .filter(|known| known.is_active(now));
+    let active: Vec<&Reservation> = active.collect();
     let shown = |row: &Arc<NodeView>| {
-        if !planned.contains(&row.node.id) {
+        let holding = active
+            .iter()
+            .filter(|known| known.nodes.contains(&row.node.name));
+        let planned = planned.contains(&row.node.id);
+        let reservations: Vec<String> = holding.clone().map(|known| known.name.clone()).collect();
+        if !planned && reservations.is_empty() {
             return Arc::clone(row);
         }
         Arc::new(NodeView {
-            planned: true,
+            planned,
+            reservations,
+            maintenance: holding.clone().any(|known| known.has("MAINT")),
             ..NodeView::clone(row)
         })
     };
@@ -105,12 +120,13 @@ pub(super) fn topology(view: &View) -> Reply {
     Reply::Topology(view.topology.as_ref().clone())
 }
 
-pub(super) fn stats(view: &View, usage: &Usage) -> Reply {
+pub(super) fn stats(view: &View, usage: &Usage, counts: &Counts) -> Reply {
     let mut stats = Stats {
         rss_kib: resident_kib(),
         ..view.stats.clone()
     };
     usage.count(&mut stats);
+    counts.tell(&mut stats);
     Reply::Stats(stats)
 }
 

@@ -15,6 +15,8 @@ use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::admit::admit;
 use crate::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use crate::job::step::StepShare;
+use crate::manage::Change;
+use crate::manage::reservation::Reservation;
 use crate::node::{AdminState, FenceState, NodeConfig};
 use crate::partition::PartitionState;
 use crate::plan::{Budget, plan};
@@ -61,10 +63,11 @@ fn kind(event: &Event) -> &'static str {
         Event::JobChanged { .. } => "JobChanged",
         Event::Suspended { .. } => "Suspended",
         Event::Resumed { .. } => "Resumed",
+        Event::Managed(_) => "Managed",
     }
 }
 
-const KINDS: usize = 26;
+const KINDS: usize = 32;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -382,6 +385,13 @@ fn history() -> (Log, Cluster) {
         node: held.node,
         gpus: vec![(gpu, 0), (6, 990)],
     });
+    writer.does(Event::Managed(Change::Reservation(Box::new(Reservation {
+        name: "r".to_owned(),
+        start: now.plus_secs(900_000),
+        end: now.plus_secs(990_000),
+        users: vec!["alice".to_owned()],
+        ..Reservation::default()
+    }))));
     writer.does(Event::NodeDisconnected { node: NodeId(1) });
     writer.does(Event::NodeLost { node: NodeId(1) });
     assert!(writer.cluster.generation > Generation(0));

@@ -49,10 +49,6 @@ pub(super) fn names(
 /// What may be asked for and is not there.
 pub(super) fn kept(spec: &JobSpec) -> Result<(), Refusal> {
     let extras = spec.extras();
-    if !extras.reservation.is_empty() {
-        let text = format!("there is no reservation {}", extras.reservation);
-        return Err(refuse(RefusalKind::InvalidReservation, text));
-    }
     if !extras.licenses.is_empty() {
         return Err(refuse(
             RefusalKind::InvalidLicense,

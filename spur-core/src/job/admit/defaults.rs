@@ -38,6 +38,26 @@ pub(super) fn partition<'a>(
     })
 }
 
+/// Where accounts are kept: the account and the quality of service of the user's jobs that name none.
+pub(super) fn account(cluster: &Cluster, spec: &mut JobSpec) {
+    let accounts = &cluster.managed.accounts;
+    if !accounts.in_use() {
+        return;
+    }
+    if spec.account.is_empty()
+        && let Some(user) = accounts.user(&spec.owner.user)
+    {
+        spec.account.clone_from(&user.default_account);
+    }
+    if spec.qos.is_empty() {
+        let own = accounts.association(&spec.account, &spec.owner.user, "");
+        let default = own.map_or("", |own| &own.default_qos);
+        let normal = accounts.quality("normal").map_or("", |known| &known.name);
+        let chosen = if default.is_empty() { normal } else { default };
+        chosen.clone_into(&mut spec.qos);
+    }
+}
+
 /// Time limit, memory, GPUs, tasks and nodes.
 pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Result<(), Refusal> {
     let default_time = partition.default_time.unwrap_or(partition.max_time);
@@ -47,7 +67,7 @@ pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Res
     limits::gpu_defaults(partition, spec);
     if spec.memory == MemoryRequest::Default {
         spec.memory = match partition.default_mem_per_cpu {
-            0 => MemoryRequest::PerNode(0),
+            0 => MemoryRequest::PerNode(partition.default_mem_per_node),
             mib => MemoryRequest::PerCpu(mib),
         };
     }

@@ -58,6 +58,10 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
         Reason::BeginTime => {
             Some("submit it anew without --begin to have it start sooner".to_owned())
         }
+        Reason::ReservationDeleted => Some(format!(
+            "`scontrol update JobId={id} ReservationName=NAME` puts it into another; `scontrol show reservation` lists them"
+        )),
+        Reason::Reservation => Some("`scontrol show reservation` says when it begins".to_owned()),
         Reason::ReqNodeNotAvail => Some("submit it anew without -w, or with other nodes".to_owned()),
         Reason::None
         | Reason::Dependency

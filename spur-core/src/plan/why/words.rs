@@ -54,7 +54,9 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::MaxMemPerLimit
         | Reason::Dependency
         | Reason::DependencyNeverSatisfied
-        | Reason::JobArrayTaskLimit => said(),
+        | Reason::JobArrayTaskLimit
+        | Reason::Reservation
+        | Reason::ReservationDeleted => said(),
     }
 }
 

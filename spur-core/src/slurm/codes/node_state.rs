@@ -34,6 +34,10 @@ pub struct State {
     pub planned: bool,
     /// Does not answer.
     pub silent: bool,
+    /// A reservation holds it now.
+    pub reserved: bool,
+    /// One for maintenance does.
+    pub maintenance: bool,
 }
 
 impl State {
@@ -56,6 +60,8 @@ impl State {
             completing: view.completing,
             planned: view.planned,
             silent: !node.connected,
+            reserved: !view.reservations.is_empty(),
+            maintenance: view.maintenance,
         }
     }
 
@@ -76,7 +82,9 @@ impl State {
             Base::Allocated if self.completing => ("allocated", "alloc", "+"),
             Base::Allocated => ("allocated", "alloc", ""),
             Base::Idle | Base::Mixed if self.completing => ("completing", "comp", star),
+            Base::Idle if self.maintenance => ("maint", "maint", star),
             Base::Idle if self.silent => ("idle", "idle", star),
+            Base::Idle if self.reserved => ("reserved", "resv", ""),
             Base::Idle if self.planned => ("planned", "plnd", ""),
             Base::Idle => ("idle", "idle", ""),
             Base::Mixed if self.silent => ("mixed", "mix", star),
@@ -111,8 +119,10 @@ pub fn with_flags(view: &NodeView) -> String {
     let flags = [
         (state.completing, "+COMPLETING"),
         (state.drain, "+DRAIN"),
+        (state.maintenance, "+MAINT"),
         (state.silent, "+NOT_RESPONDING"),
         (state.planned, "+PLANNED"),
+        (state.reserved && !state.maintenance, "+RESERVED"),
     ];
     text.extend(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| *flag));
     text
@@ -231,6 +241,10 @@ mod tests {
             planned: false,
             features: Vec::new(),
             weight: 1,
+            comment: String::new(),
+            extra: String::new(),
+            reservations: Vec::new(),
+            maintenance: false,
         };
         edit(&mut view);
         view

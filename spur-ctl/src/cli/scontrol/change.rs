@@ -1,92 +1,55 @@
-//! `scontrol hold`, `release`, `requeue` and `update`.
+//! `scontrol update`, `create` and `delete`: the key that names an entity says what is changed.
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
-use super::super::link::{self, Trouble, refusal_text};
-use super::super::{output, resolve};
-use super::{ask, worded};
-use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
-use spur_core::id::{JobId, NodeName};
-use spur_core::node::AdminState;
-use spur_core::partition::PartitionState;
-use spur_core::slurm::{codes, hostlist, timespec};
-use spur_core::time::TimeLimit;
+use super::super::link;
+use super::super::output;
+use super::{abbreviates, jobs, reservation, worded};
+use spur_core::api::{RefusalKind, Reply, Request};
+use spur_core::id::NodeName;
+use spur_core::manage::{Entity, Manage, Setting, Verb};
+use spur_core::slurm::hostlist;
 
-/// Job numbers of words and comma lists.
-fn ids(words: &[String], prefix: &str) -> Result<Vec<JobId>, Failure> {
-    let unknown = || {
-        Failure::plain(
-            format!("{prefix}: {}", codes::message(RefusalKind::InvalidJobId)),
-            1,
-        )
-    };
-    let texts = words.iter().flat_map(|word| resolve::filter::list(word));
-    texts
-        .map(|text| text.parse().map(JobId).map_err(|_| unknown()))
-        .collect()
+/// `KEY=VALUE` words in order.
+pub(super) type Pairs = Vec<Setting>;
+
+/// What a key names, if it names an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    Job,
+    Step,
+    Node,
+    Partition,
+    Reservation,
+    Controller,
+    Frontend,
 }
 
-/// Says of each job why it was refused; the answer is the exit code.
-fn outcome(reply: &Reply, quiet: bool, word: impl Fn(JobId, &str) -> String) -> u8 {
-    let Reply::PerJob(results) = reply else {
-        return 0;
-    };
-    let mut code = 0;
-    for (job, refusal) in results {
-        if let Some(refusal) = refusal {
-            code = 1;
-            if !quiet {
-                output::complain(&[word(*job, &refusal_text(refusal))]);
-            }
+/// The entity that a key names, in Slurm's order: a job's name and partition are settings of the job.
+fn named(key: &str) -> Option<Named> {
+    let is = |full: &str, least: usize| abbreviates(key, full, least);
+    match () {
+        () if is("nodename", 5) => Some(Named::Node),
+        () if is("partitionname", 9) => Some(Named::Partition),
+        () if is("jobid", 1) || is("jobname", 4) => Some(Named::Job),
+        () if is("stepid", 4) => Some(Named::Step),
+        () if is("frontendname", 5) => Some(Named::Frontend),
+        () if is("reservationname", 3) => Some(Named::Reservation),
+        () if is("slurmctlddebug", 2) || key.to_ascii_lowercase().starts_with("suspendexc") => {
+            Some(Named::Controller)
         }
+        () => None,
     }
-    code
 }
 
-/// `hold` and `release`.
-pub fn hold(options: &Options, words: &[String], hold: bool) -> Result<u8, Failure> {
-    let prefix = "slurm_suspend error";
-    let jobs = ids(words, prefix)?;
-    let request = if hold {
-        Request::Hold { jobs }
-    } else {
-        Request::Release { jobs }
-    };
-    let reply = ask(&request, prefix)?;
-    let unknown = codes::message(RefusalKind::InvalidJobId);
-    Ok(outcome(&reply, options.on("quiet"), |job, why| {
-        if why == unknown {
-            format!("{prefix}: {why}")
-        } else {
-            format!("{why} for job {job}")
-        }
-    }))
-}
-
-/// `requeue`.
-pub fn requeue(options: &Options, words: &[String]) -> Result<u8, Failure> {
-    let mut code = 0;
-    for job in ids(words, "slurm_requeue error")? {
-        match link::question(&Request::Requeue { job }) {
-            Ok(_) => {}
-            Err(trouble) => {
-                code = 1;
-                if !options.on("quiet") {
-                    output::complain(&[format!("{} for job {job}", trouble.text())]);
-                }
-            }
-        }
-    }
-    Ok(code)
-}
-
-/// `KEY=VALUE` words in order, keys in lower case.
-type Pairs = Vec<(String, String)>;
-
+/// Reads `KEY=VALUE` words. `key+=value` and `key-=value` keep their sign with the key.
 fn pairs(words: &[String]) -> Result<Pairs, Failure> {
     let pair = |word: &String| match word.split_once('=') {
-        Some((key, value)) => Ok((key.to_ascii_lowercase(), value.to_owned())),
-        None => Err(Failure::plain(
+        Some((key, value)) if !key.is_empty() => Ok(Setting {
+            key: key.to_owned(),
+            value: unquoted(value).to_owned(),
+        }),
+        Some(_) | None => Err(Failure::plain(
             format!("Invalid input: {word}\nRequest aborted"),
             1,
         )),
@@ -94,160 +57,198 @@ fn pairs(words: &[String]) -> Result<Pairs, Failure> {
     words.iter().map(pair).collect()
 }
 
-/// `update KEY=VALUE…`: the key that names an entity says what is changed.
-pub fn update(options: &Options, words: &[String]) -> Result<u8, Failure> {
-    let pairs = pairs(words)?;
-    for (key, value) in &pairs {
-        let rest: Pairs = pairs
+fn unquoted(value: &str) -> &str {
+    let inner = value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or(value)
+}
+
+/// Takes the pair out that names the entity; of several the first in Slurm's order counts.
+fn entity(pairs: &mut Pairs) -> Option<(Named, String)> {
+    let order = [
+        Named::Job,
+        Named::Step,
+        Named::Node,
+        Named::Reservation,
+        Named::Partition,
+        Named::Frontend,
+        Named::Controller,
+    ];
+    // A partition that is updated has settings which begin like other entities, and the other way round.
+    let first = pairs.first().and_then(|pair| named(&pair.key));
+    let which = match first {
+        Some(first) => first,
+        None => *order
             .iter()
-            .filter(|(other, _)| other != key)
-            .cloned()
-            .collect();
-        match key.as_str() {
-            "jobid" | "job" => return job(options, value, &rest),
-            "nodename" | "node" => return node(value, &rest),
-            "partitionname" | "partition" if !pairs.iter().any(|(k, _)| k.starts_with("job")) => {
-                return partition(value, &rest);
-            }
-            _ => {}
+            .find(|which| pairs.iter().any(|pair| named(&pair.key) == Some(**which)))?,
+    };
+    let which = match which {
+        Named::Partition
+            if pairs
+                .iter()
+                .any(|pair| named(&pair.key) == Some(Named::Reservation)) =>
+        {
+            Named::Reservation
         }
-    }
-    Err(Failure::plain(
-        "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\" or \"JobId\"",
-        1,
-    ))
+        which => which,
+    };
+    let at = pairs
+        .iter()
+        .position(|pair| named(&pair.key) == Some(which))?;
+    Some((which, pairs.remove(at).value))
 }
 
-fn unsupported(key: &str) -> Failure {
-    Failure::plain(
-        format!("Update of this parameter is not supported: {key}\nRequest aborted"),
-        1,
-    )
-}
-
-fn job(options: &Options, list: &str, rest: &Pairs) -> Result<u8, Failure> {
-    let mut code = 0;
-    for job in ids(&[list.to_owned()], "slurm_update error")? {
-        let request = job_change(job, rest)?;
-        if let Err(trouble) = link::question(&request) {
-            code = 1;
-            if !options.on("quiet") {
-                output::complain(&[match trouble {
-                    Trouble::Contact(why) => format!("slurm_update error: {why}"),
-                    Trouble::Refused(refusal) => {
-                        format!("{} for job {job}", refusal_text(&refusal))
-                    }
-                }]);
-            }
+/// `update KEY=VALUE…`.
+pub fn update(options: &Options, words: &[String]) -> Result<u8, Failure> {
+    let mut pairs = pairs(words)?;
+    match entity(&mut pairs) {
+        Some((Named::Job, list)) => jobs::update(options, &list, &pairs),
+        Some((Named::Node, list)) => node(options, &list, pairs),
+        Some((Named::Partition, name)) => {
+            let request = manage(Entity::Partition, Verb::Update, vec![name], pairs);
+            changed(options, request).map(|_| 0)
         }
-    }
-    Ok(code)
-}
-
-fn job_change(job: JobId, rest: &Pairs) -> Result<Request, Failure> {
-    let (mut time_limit, mut name, mut comment) = (None, None, None);
-    let (mut partition, mut priority) = (None, None);
-    for (key, value) in rest {
-        match key.as_str() {
-            "timelimit" => time_limit = Some(limit(job, value)?),
-            "name" | "jobname" => name = Some(value.clone()),
-            "comment" => comment = Some(value.clone()),
-            "partition" | "partitionname" => partition = Some(value.clone()),
-            "priority" => {
-                let bad = |_| Failure::plain(format!("Invalid priority value: {value}"), 1);
-                priority = Some(value.parse().map_err(bad)?);
-            }
-            other => return Err(unsupported(other)),
+        Some((Named::Reservation, name)) => reservation::update(options, name, pairs),
+        Some((Named::Step, _)) => Err(super::unavailable("update of steps", "update the job")),
+        Some((Named::Frontend, _)) => {
+            Err(super::unavailable("update of front ends", "there are none"))
         }
-    }
-    Ok(Request::UpdateJob {
-        job,
-        time_limit,
-        name,
-        comment,
-        partition,
-        priority,
-    })
-}
-
-/// A limit, or a change of the present one: `+30`, `-1:00:00`.
-fn limit(job: JobId, text: &str) -> Result<TimeLimit, Failure> {
-    let bad = |_| Failure::plain("Invalid TimeLimit value", 1);
-    let (longer, span) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
-        (Some(span), _) => (true, span),
-        (None, Some(span)) if text != "-1" => (false, span),
-        (None, _) => return timespec::parse_limit(text).map_err(bad),
-    };
-    let change = match timespec::parse_span(span).map_err(bad)? {
-        TimeLimit::Secs(secs) => secs,
-        TimeLimit::Unlimited => return Ok(TimeLimit::Unlimited),
-    };
-    let filter = JobFilter {
-        ids: vec![job],
-        all_states: true,
-        ..JobFilter::default()
-    };
-    let prefix = "slurm_load_jobs error";
-    let Reply::Jobs(jobs) = ask(&Request::Jobs { filter }, prefix)? else {
-        return Err(worded(prefix, &link::unexpected()));
-    };
-    match jobs.first().and_then(|job| job.spec.time_limit) {
-        Some(TimeLimit::Secs(secs)) if longer => Ok(TimeLimit::Secs(secs.saturating_add(change))),
-        Some(TimeLimit::Secs(secs)) if secs > change => Ok(TimeLimit::Secs(secs - change)),
-        Some(TimeLimit::Secs(_)) => Err(Failure::plain("Invalid TimeLimit value", 1)),
-        Some(TimeLimit::Unlimited) | None => Ok(TimeLimit::Unlimited),
+        Some((Named::Controller, _)) => Err(super::unavailable(
+            "update of the controller",
+            "set SPUR_LOG for the daemon",
+        )),
+        None => Err(Failure::plain(
+            "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\", \"Reservation\", \"JobId\", or \"SlurmctldDebug\"",
+            1,
+        )),
     }
 }
 
-fn node(list: &str, rest: &Pairs) -> Result<u8, Failure> {
-    let prefix = "slurm_update error";
-    let names =
-        hostlist::parse(list).map_err(|why| Failure::plain(format!("{prefix}: {why}"), 1))?;
-    let unknown = |_| {
+/// A first word without `=` names the entity too: `create partition …`, `delete reservation NAME`.
+fn with_entity(words: &[String]) -> (Option<Named>, &[String]) {
+    match words.split_first() {
+        Some((first, rest)) if !first.contains('=') => (spelt(first), rest),
+        Some(_) | None => (None, words),
+    }
+}
+
+fn spelt(word: &str) -> Option<Named> {
+    let is = |full: &str, least: usize| abbreviates(word, full, least);
+    match () {
+        () if is("reservation", 1) || is("reservationname", 1) => Some(Named::Reservation),
+        () if is("partition", 1) || is("partitionname", 1) => Some(Named::Partition),
+        () if is("node", 1) || is("nodename", 1) => Some(Named::Node),
+        () => None,
+    }
+}
+
+/// `create ENTITY KEY=VALUE…`.
+pub fn create(options: &Options, words: &[String]) -> Result<u8, Failure> {
+    let (spelt, rest) = with_entity(words);
+    let bad = || Failure::plain(format!("Invalid creation entity: {}", words[0]), 1);
+    if spelt.is_none() && rest.len() < words.len() {
+        return Err(bad());
+    }
+    let mut pairs = pairs(rest)?;
+    let which = match spelt {
+        Some(which) => which,
+        None => {
+            let first =
+                named(&pairs[0].key).or_else(|| pairs.iter().find_map(|pair| named(&pair.key)));
+            first.ok_or_else(bad)?
+        }
+    };
+    let at = pairs
+        .iter()
+        .position(|pair| named(&pair.key) == Some(which));
+    let name = at.map(|at| pairs.remove(at).value);
+    match which {
+        Named::Reservation => reservation::create(options, name, pairs),
+        Named::Partition => {
+            let missing = || Failure::error("scontrol", "PartitionName must be given.");
+            let request = manage(
+                Entity::Partition,
+                Verb::Create,
+                vec![name.ok_or_else(missing)?],
+                pairs,
+            );
+            asked(options, request, "Error creating the partition").map(|_| 0)
+        }
+        Named::Node => {
+            let request = manage(
+                Entity::Node,
+                Verb::Create,
+                name.into_iter().collect(),
+                pairs,
+            );
+            asked(options, request, "Error creating node(s)").map(|_| 0)
+        }
+        Named::Job | Named::Step | Named::Controller | Named::Frontend => Err(bad()),
+    }
+}
+
+/// `delete ENTITY=NAME` or `delete ENTITY NAME`.
+pub fn delete(options: &Options, words: &[String]) -> Result<u8, Failure> {
+    let form = || {
         Failure::plain(
-            format!("{prefix}: {}", codes::message(RefusalKind::InvalidNode)),
+            "Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'",
             1,
         )
     };
-    let nodes: Result<Vec<NodeName>, Failure> = names
-        .into_iter()
-        .map(|name| NodeName::new(name).map_err(unknown))
-        .collect();
-    let (mut admin, mut reason) = (None, None);
-    for (key, value) in rest {
-        match key.as_str() {
-            "state" => admin = Some(node_state(value)?),
-            "reason" => reason = Some(value.clone()),
-            other => return Err(unsupported(other)),
+    let (word, name) = match words {
+        [both] => {
+            let (word, name) = both.split_once('=').ok_or_else(form)?;
+            (word.to_owned(), unquoted(name).to_owned())
         }
+        [word, name] => (word.clone(), unquoted(name).to_owned()),
+        _ => return Err(Failure::plain("too many arguments for delete keyword", 1)),
+    };
+    let which = spelt(&word).or_else(|| named(&word));
+    let (entity, prefix) = match which {
+        Some(Named::Reservation) => (Entity::Reservation, "delete_reservation"),
+        Some(Named::Partition) => (Entity::Partition, "delete_partition"),
+        Some(Named::Node) => (Entity::Node, "delete_node"),
+        Some(Named::Job | Named::Step | Named::Controller | Named::Frontend) | None => {
+            return Err(Failure::plain(
+                format!("Invalid deletion entity: {word}"),
+                1,
+            ));
+        }
+    };
+    let request = manage(entity, Verb::Delete, vec![name.clone()], Vec::new());
+    asked(options, request, &format!("{prefix} {name}")).map(|_| 0)
+}
+
+fn node(options: &Options, list: &str, pairs: Pairs) -> Result<u8, Failure> {
+    let prefix = "slurm_update error";
+    let names =
+        hostlist::parse(list).map_err(|why| Failure::plain(format!("{prefix}: {why}"), 1))?;
+    let resumes = pairs.iter().any(|pair| {
+        let upper = pair.value.to_ascii_uppercase();
+        pair.key.eq_ignore_ascii_case("state")
+            && matches!(upper.as_str(), "RESUME" | "IDLE" | "UNDRAIN")
+    });
+    changed(
+        options,
+        manage(Entity::Node, Verb::Update, names.clone(), pairs),
+    )?;
+    if resumes && !options.on("quiet") {
+        still_drained(&names);
     }
-    let stops = matches!(admin, Some(AdminState::Drain | AdminState::Down));
-    if stops && reason.as_ref().is_none_or(String::is_empty) {
-        return Err(Failure::plain(
-            "You must specify a reason when DOWNING or DRAINING a node. Request denied",
-            1,
-        ));
-    }
-    let nodes = nodes?;
-    let code = changed(&Request::UpdateNode {
-        nodes: nodes.clone(),
-        admin,
-        reason,
-    })?;
-    if admin == Some(AdminState::Up) {
-        still_drained(&nodes);
-    }
-    Ok(code)
+    Ok(0)
 }
 
 /// Resuming a node does not give it the fence that it lacks: says so, instead of leaving it to be found out.
-fn still_drained(resumed: &[NodeName]) {
+fn still_drained(resumed: &[String]) {
     let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
         return;
     };
-    let lacking = nodes.iter().map(|view| &view.node).filter(|node| {
-        resumed.contains(&node.name) && node.connected && !node.has_required_fence()
-    });
+    let is = |name: &NodeName| resumed.iter().any(|resumed| resumed == name.as_str());
+    let lacking = nodes
+        .iter()
+        .map(|view| &view.node)
+        .filter(|node| is(&node.name) && node.connected && !node.has_required_fence());
     let lines: Vec<String> = lacking
         .map(|node| {
             format!(
@@ -261,53 +262,47 @@ fn still_drained(resumed: &[NodeName]) {
     }
 }
 
-fn node_state(text: &str) -> Result<AdminState, Failure> {
-    match text.to_ascii_uppercase().as_str() {
-        "DRAIN" | "DRAINING" => Ok(AdminState::Drain),
-        "DOWN" => Ok(AdminState::Down),
-        "RESUME" | "UNDRAIN" | "IDLE" => Ok(AdminState::Up),
-        _ => Err(Failure::plain(
-            format!(
-                "Invalid input: {text}\nRequest aborted\nValid states are: DOWN DRAIN IDLE RESUME UNDRAIN"
-            ),
-            1,
-        )),
+/// A request of this kind.
+pub(super) fn manage(entity: Entity, verb: Verb, names: Vec<String>, settings: Pairs) -> Manage {
+    Manage {
+        entity,
+        verb,
+        names,
+        scope: Vec::new(),
+        settings,
     }
 }
 
-fn partition(name: &str, rest: &Pairs) -> Result<u8, Failure> {
-    let mut state = None;
-    for (key, value) in rest {
-        match (key.as_str(), value.to_ascii_uppercase().as_str()) {
-            ("state", "UP") => state = Some(PartitionState::Up),
-            ("state", "DOWN") => state = Some(PartitionState::Down),
-            ("state", "DRAIN") => state = Some(PartitionState::Drain),
-            ("state", "INACTIVE") => state = Some(PartitionState::Inactive),
-            ("state", _) => {
-                let text = format!(
-                    "Invalid input: {key}={value}\nAcceptable State values are UP, DOWN, DRAIN and INACTIVE"
-                );
-                return Err(Failure::plain(text, 1));
-            }
-            (other, _) => return Err(unsupported(other)),
-        }
-    }
-    let Some(state) = state else {
-        return Err(Failure::plain("No changes specified", 1));
+/// Asks for a change.
+fn changed(options: &Options, request: Manage) -> Result<Vec<String>, Failure> {
+    asked(options, request, "slurm_update error")
+}
+
+/// Asks, with trouble worded after this. A value that makes no sense is said as it is; who may not is an invalid user to Slurm.
+pub(super) fn asked(
+    options: &Options,
+    request: Manage,
+    prefix: &str,
+) -> Result<Vec<String>, Failure> {
+    let refused = |trouble: link::Trouble| match trouble.kind() {
+        Some(RefusalKind::AccessDenied) => Failure::plain(format!("{prefix}: Invalid user id"), 1),
+        Some(RefusalKind::Invalid) => Failure::plain(trouble.text(), 1),
+        Some(_) | None => worded(prefix, &trouble),
     };
-    changed(&Request::UpdatePartition {
-        name: name.to_owned(),
-        state,
-    })
-}
-
-/// Asks for a change that only operators may make: Slurm words a refusal as a wrong user.
-fn changed(request: &Request) -> Result<u8, Failure> {
-    match link::question(request) {
-        Ok(_) => Ok(0),
-        Err(trouble) if trouble.kind() == Some(RefusalKind::AccessDenied) => {
-            Err(Failure::plain("slurm_update error: Invalid user id", 1))
+    match link::question(&Request::Manage(Box::new(request))) {
+        Ok(Reply::Managed(names)) => Ok(names),
+        Ok(_) => Err(worded(prefix, &link::unexpected())),
+        Err(trouble) => {
+            let failure = refused(trouble);
+            let quiet = options.on("quiet");
+            Err(if quiet {
+                Failure {
+                    text: String::new(),
+                    ..failure
+                }
+            } else {
+                failure
+            })
         }
-        Err(trouble) => Err(worded("slurm_update error", &trouble)),
     }
 }

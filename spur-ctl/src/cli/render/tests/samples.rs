@@ -279,6 +279,10 @@ pub(crate) fn node(number: u32) -> NodeView {
         planned: false,
         features: Vec::new(),
         weight: 1,
+        comment: String::new(),
+        extra: String::new(),
+        reservations: Vec::new(),
+        maintenance: false,
     }
 }
 
@@ -315,12 +319,6 @@ pub(crate) fn partition() -> Partition {
         default_mem_per_cpu: 0,
         state: PartitionState::Up,
         priority_tier: 1,
-        min_nodes: 0,
-        max_nodes: 0,
-        max_cpus_per_node: 0,
-        max_mem_per_node: 0,
-        max_mem_per_cpu: 0,
-        def_mem_per_gpu: 0,
-        def_cpu_per_gpu: 0,
+        ..Partition::default()
     }
 }

@@ -1,0 +1,232 @@
+//! `scontrol update jobid=…`.
+
+use super::super::super::failure::Failure;
+use super::super::super::flags::getopt::Options;
+use super::super::super::link;
+use super::super::super::process;
+use super::super::change::Pairs;
+use super::super::{abbreviates, ask, worded};
+use super::{outcome, targets};
+use spur_core::api::{JobFilter, Reply, Request};
+use spur_core::job::array::JobTarget;
+use spur_core::job::change::JobChange;
+use spur_core::resources::{GpuCount, MemoryRequest};
+use spur_core::slurm::timespec::{self, begin};
+use spur_core::slurm::{gres, size};
+use spur_core::time::TimeLimit;
+
+/// Settings, with the shortest beginning that is taken for each.
+const KEYS: [(&str, usize); 37] = [
+    ("account", 1),
+    ("arraytaskthrottle", 16),
+    ("begintime", 9),
+    ("comment", 3),
+    ("contiguous", 3),
+    ("cpuspertask", 9),
+    ("dependency", 1),
+    ("eligibletime", 2),
+    ("excnodelist", 3),
+    ("exclusive", 5),
+    ("features", 1),
+    ("gres", 2),
+    ("jobname", 4),
+    ("mincpusnode", 4),
+    ("minmemorycpu", 10),
+    ("minmemorynode", 10),
+    ("name", 2),
+    ("nice", 2),
+    ("nodelist", 8),
+    ("ntaskspernode", 9),
+    ("numcpus", 6),
+    ("numnodes", 8),
+    ("numtasks", 8),
+    ("oversubscribe", 2),
+    ("partition", 2),
+    ("priority", 2),
+    ("qos", 2),
+    ("reqnodelist", 8),
+    ("reqnodes", 8),
+    ("reqprocs", 8),
+    ("requeue", 4),
+    ("shared", 2),
+    ("starttime", 5),
+    ("stderr", 5),
+    ("stdin", 5),
+    ("stdout", 5),
+    ("timelimit", 5),
+];
+/// More of them, that came later.
+const MORE: [(&str, usize); 3] = [("trespernode", 8), ("workdir", 2), ("reqcpus", 6)];
+
+/// Changes each of the jobs of a list.
+pub(crate) fn update(options: &Options, list: &str, pairs: &Pairs) -> Result<u8, Failure> {
+    let prefix = "slurm_update error";
+    let jobs = targets(&[list.to_owned()], prefix)?;
+    let mut change = JobChange::default();
+    for pair in pairs {
+        set(&mut change, &jobs, &pair.key, &pair.value)?;
+    }
+    if change == JobChange::default() {
+        return Err(Failure::plain("No changes specified", 1));
+    }
+    let change = Box::new(change);
+    let reply = ask(&Request::ChangeJobs { jobs, change }, prefix)?;
+    Ok(outcome(options, &reply, prefix))
+}
+
+fn unsupported(key: &str) -> Failure {
+    Failure::plain(
+        format!("Update of this parameter is not supported: {key}\nRequest aborted"),
+        1,
+    )
+}
+
+fn bad(what: &str, value: &str) -> Failure {
+    Failure::plain(format!("Invalid {what} value: {value}"), 1)
+}
+
+fn number(what: &str, value: &str) -> Result<u32, Failure> {
+    value.parse().map_err(|_| bad(what, value))
+}
+
+fn yes(what: &str, value: &str) -> Result<bool, Failure> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" | "y" | "1" => Ok(true),
+        "no" | "n" | "0" => Ok(false),
+        _ => Err(bad(what, value)),
+    }
+}
+
+fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Result<(), Failure> {
+    let all = KEYS.iter().chain(&MORE);
+    let mut known = all
+        .clone()
+        .filter(|(full, least)| abbreviates(key, full, *least));
+    let exact = all.clone().find(|(full, _)| full.eq_ignore_ascii_case(key));
+    let (name, _) = exact
+        .or_else(|| known.next())
+        .ok_or_else(|| unsupported(key))?;
+    let text = || Some(value.to_owned());
+    match *name {
+        "timelimit" => change.time_limit = Some(limit(jobs, value)?),
+        "name" | "jobname" => change.name = text(),
+        "comment" => change.comment = text(),
+        "partition" => change.partition = text(),
+        "account" => change.account = text(),
+        "qos" => change.qos = text(),
+        "dependency" => change.dependency = text(),
+        "priority" => change.priority = Some(number("Priority", value)?),
+        "nice" => {
+            let nice = if value.is_empty() {
+                Ok(100)
+            } else {
+                value.parse()
+            };
+            change.nice = Some(nice.map_err(|_| bad("Nice", value))?);
+        }
+        "arraytaskthrottle" => {
+            let bad = |_| Failure::error("scontrol", "Invalid ArrayTaskThrottle value");
+            change.throttle = Some(value.parse().map_err(bad)?);
+        }
+        "starttime" | "begintime" | "eligibletime" => {
+            let clock = process::clock();
+            let moment = begin::parse_begin(value, clock.now, clock.utc_offset(clock.now));
+            change.begin = Some(moment.map_err(|_| bad("StartTime", value))?);
+        }
+        "workdir" => change.work_dir = text(),
+        "stdin" => change.stdin = text(),
+        "stdout" => change.stdout = text(),
+        "stderr" => change.stderr = text(),
+        "requeue" => change.requeue = Some(number("Requeue", value)? > 0),
+        other => return place(change, other, value),
+    }
+    Ok(())
+}
+
+/// What decides where a job may run.
+fn place(change: &mut JobChange, name: &str, value: &str) -> Result<(), Failure> {
+    match name {
+        "numnodes" | "reqnodes" => {
+            let (least, most) = value.split_once('-').unwrap_or((value, value));
+            change.nodes_min = Some(number("NumNodes", least)?);
+            change.nodes_max = Some(number("NumNodes", most)?);
+        }
+        "numtasks" | "reqprocs" | "numcpus" | "reqcpus" => {
+            let (least, _) = value.split_once('-').unwrap_or((value, value));
+            change.tasks = Some(number("NumTasks", least)?);
+        }
+        "ntaskspernode" => change.tasks_per_node = Some(number("TasksPerNode", value)?),
+        "cpuspertask" => change.cpus_per_task = Some(number("CPUsPerTask", value)?),
+        "mincpusnode" => change.mincpus = Some(number("MinCPUsNode", value)?),
+        "minmemorynode" => {
+            let mib = size::parse_mib(value).map_err(|_| bad("MinMemoryNode", value))?;
+            change.memory = Some(MemoryRequest::PerNode(mib));
+        }
+        "minmemorycpu" => {
+            let mib = size::parse_mib(value).map_err(|_| bad("MinMemoryCPU", value))?;
+            change.memory = Some(MemoryRequest::PerCpu(mib));
+        }
+        "gres" | "trespernode" => change.gpus_per_node = Some(gpus(value)?),
+        "reqnodelist" | "nodelist" => change.nodelist = Some(value.to_owned()),
+        "excnodelist" => change.exclude = Some(value.to_owned()),
+        "features" => change.constraint = Some(value.to_owned()),
+        "contiguous" => change.contiguous = Some(yes("Contiguous", value)?),
+        "exclusive" => change.exclusive = Some(yes("Exclusive", value)?),
+        "oversubscribe" | "shared" => change.exclusive = Some(!yes("OverSubscribe", value)?),
+        other => return Err(unsupported(other)),
+    }
+    Ok(())
+}
+
+/// `gpu:2`, `gres/gpu:h200:2`; nothing is none.
+fn gpus(value: &str) -> Result<GpuCount, Failure> {
+    let list = value.replace("gres/", "").replace("gres:", "");
+    if list.is_empty() {
+        return Ok(GpuCount {
+            model: String::new(),
+            count: 0,
+        });
+    }
+    let found = gres::parse_gres(&list).map_err(|why| Failure::plain(format!("{why}"), 1))?;
+    found.ok_or_else(|| bad("Gres", value))
+}
+
+/// A limit, or a change of the present one: `+30`, `-1:00:00`.
+fn limit(jobs: &[JobTarget], text: &str) -> Result<TimeLimit, Failure> {
+    let bad = |_| Failure::plain("Invalid TimeLimit value", 1);
+    let (longer, span) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
+        (Some(span), _) => (true, span),
+        (None, Some(span)) if text != "-1" => (false, span),
+        (None, _) => return timespec::parse_limit(text).map_err(bad),
+    };
+    let by = match timespec::parse_span(span).map_err(bad)? {
+        TimeLimit::Secs(secs) => secs,
+        TimeLimit::Unlimited => return Ok(TimeLimit::Unlimited),
+    };
+    let filter = JobFilter {
+        targets: jobs.to_vec(),
+        all_states: true,
+        ..JobFilter::default()
+    };
+    let prefix = "slurm_load_jobs error";
+    let Reply::Jobs(found) = ask(&Request::Jobs { filter }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    match found.first().and_then(|job| job.spec.time_limit) {
+        Some(TimeLimit::Secs(secs)) if longer => Ok(TimeLimit::Secs(secs.saturating_add(by))),
+        Some(TimeLimit::Secs(secs)) if secs > by => Ok(TimeLimit::Secs(secs - by)),
+        Some(TimeLimit::Secs(secs)) => Err(Failure::error(
+            "scontrol",
+            format!(
+                "TimeLimit decrement larger than current time limit ({} > {})",
+                by / 60,
+                secs / 60
+            ),
+        )),
+        Some(TimeLimit::Unlimited) => Err(Failure::error(
+            "scontrol",
+            "Cannot increment/decrement TimeLimit when set to UNLIMITED.",
+        )),
+        None => Err(Failure::plain("Invalid TimeLimit value", 1)),
+    }
+}
