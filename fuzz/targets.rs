@@ -129,8 +129,8 @@ pub fn memory(data: &[u8]) {
 
 pub fn format(data: &[u8]) {
     let text = raw::text(data);
-    let _letters = Layout::letters(&text, job_columns::COLUMNS);
-    let _names = Layout::names(&text, job_columns::COLUMNS);
+    let _letters = Layout::letters(&text, &job_columns::TABLE);
+    let _names = Layout::names(&text, &job_columns::TABLE);
 }
 
 pub fn array(data: &[u8]) {

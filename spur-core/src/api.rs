@@ -22,9 +22,9 @@ use crate::job::change::{JobAct, JobChange};
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
-use crate::manage::Manage;
 use crate::manage::accounts::Accounts;
 use crate::manage::reservation::Reservation;
+use crate::manage::{Manage, Setting};
 use crate::node::AdminState;
 use crate::partition::{Partition, PartitionState};
 use crate::time::{Millis, TimeLimit};
@@ -236,6 +236,8 @@ pub enum Request {
     Manage(Box<Manage>),
     /// List reservations.
     Reservations,
+    /// What the configuration says, as far as everybody may know.
+    Configuration,
     /// All accounts, users and qualities of service.
     Accounts,
     /// Set the counters to zero (operators).
@@ -339,6 +341,8 @@ pub enum Reply {
     Managed(Vec<String>),
     /// Reservations, in order of name.
     Reservations(Vec<Reservation>),
+    /// Keys of the configuration with their values.
+    Configuration(Vec<Setting>),
     /// All accounts, users and qualities of service.
     Accounts(Box<Accounts>),
 }

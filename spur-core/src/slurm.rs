@@ -3,7 +3,6 @@
 //! Parsers take what users and scripts write, so none panics and each bounds what it builds.
 
 pub mod array;
-pub mod bytes;
 pub mod codes;
 pub mod constraint;
 pub mod dependency;

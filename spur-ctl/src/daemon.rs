@@ -13,6 +13,7 @@ use crate::service::{Service, Settings};
 use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
 use clap::Parser;
+use spur_core::manage::Setting;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::IsTerminal;
@@ -241,7 +242,40 @@ fn settings(config: &Config, file: &Path) -> Settings {
         file: file.to_owned(),
         associations: enforces(Enforce::Associations),
         qos: enforces(Enforce::Qos),
+        shown: shown(config, file),
     }
+}
+
+/// What everybody may know of the configuration.
+fn shown(config: &Config, file: &Path) -> Vec<Setting> {
+    let enforce: Vec<&str> = [
+        (Enforce::Associations, "associations"),
+        (Enforce::Qos, "qos"),
+    ]
+    .iter()
+    .filter(|(what, _)| config.accounting.enforce.contains(what))
+    .map(|(_, word)| *word)
+    .collect();
+    let default = config.partitions.iter().find(|partition| partition.default);
+    let all = [
+        ("file", file.display().to_string()),
+        ("state_dir", config.state_dir.display().to_string()),
+        ("min_job_age", config.min_job_age.to_string()),
+        ("node_timeout", config.node_timeout.to_string()),
+        ("max_array_size", config.max_array_size.to_string()),
+        ("enforce", enforce.join(",")),
+        (
+            "default_mem_per_cpu",
+            default
+                .map_or(0, |partition| partition.default_mem_per_cpu)
+                .to_string(),
+        ),
+    ];
+    let setting = |(key, value): (&str, String)| Setting {
+        key: key.to_owned(),
+        value,
+    };
+    all.into_iter().map(setting).collect()
 }
 
 async fn warn_of_unknown_operators(users: &Users) {

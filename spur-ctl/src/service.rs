@@ -157,6 +157,7 @@ impl Service {
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Topology => queries::topology(&view).into(),
+            Request::Configuration => self.configuration(&view).into(),
             Request::Stats => queries::stats(&view, &self.usage, &self.counts).into(),
             Request::Denials {
                 job,

@@ -357,6 +357,7 @@ variants!(Request = CallRequest in call_request {
     unit Topology;
     unit State;
     unit Reservations;
+    unit Configuration;
     unit Accounts;
     unit Reconfigure;
     unit ResetStats;
@@ -402,6 +403,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Accounts;
     list Managed;
     list Reservations;
+    list Configuration;
     list PerJob;
     list Jobs;
     list Nodes;

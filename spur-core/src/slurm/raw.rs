@@ -55,6 +55,16 @@ pub fn bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
+/// Whether a character stands for one byte.
+pub fn is_byte(c: char) -> bool {
+    (BASE..END).contains(&u32::from(c))
+}
+
+/// Whether a text has bytes that are not UTF-8 in it.
+pub fn has_bytes(text: &str) -> bool {
+    text.as_bytes().contains(&LEAD) && text.chars().any(is_byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

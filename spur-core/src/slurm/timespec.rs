@@ -95,6 +95,27 @@ pub fn elapsed(secs: u64) -> String {
     }
 }
 
+/// Adds the same.
+pub fn write_elapsed(secs: u64, out: &mut String) {
+    use std::fmt::Write as _;
+    let (days, hours, minutes) = (secs / DAY, secs % DAY / HOUR, secs % HOUR / MINUTE);
+    let written = match (days, hours) {
+        (0, 0) => write!(out, "{minutes}"),
+        (0, hours) => write!(out, "{hours}:"),
+        (days, _) => write!(out, "{days}-"),
+    };
+    written.expect("writing to a string cannot fail");
+    if days > 0 {
+        calendar::two(hours, out);
+        out.push(':');
+    }
+    if days > 0 || hours > 0 {
+        calendar::two(minutes, out);
+    }
+    out.push(':');
+    calendar::two(secs % MINUTE, out);
+}
+
 /// Elapsed time as `scontrol` shows it: `00:00:06`, `1-00:00:00`.
 pub fn elapsed_long(secs: u64) -> String {
     let clock = format!(

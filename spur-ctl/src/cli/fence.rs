@@ -146,6 +146,8 @@ fn view(lines: &[Denial]) -> View {
         clock: process::clock(),
         users: users::names(lines.iter().map(|denial| denial.uid)),
         raw_sizes: false,
+        cluster: String::new(),
+        expand_patterns: false,
     }
 }
 

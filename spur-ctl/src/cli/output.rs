@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::{Options, Source};
 use super::render::View;
-use spur_core::slurm::bytes;
+use spur_core::slurm::raw;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ static UNREAD: AtomicBool = AtomicBool::new(false);
 
 /// Prints to stdout. Bytes that are kept in the text as characters are bytes again.
 pub fn print(text: &str) {
-    write(&bytes::restore(text));
+    write(&raw::bytes(text));
 }
 
 /// Writes to stdout. A reader that went away is no failure; any other is said once and makes the exit code 1 ([`code`]).
@@ -79,7 +79,7 @@ pub fn complain(lines: &[String]) {
     if !text.is_empty() {
         text.push('\n');
     }
-    let _written = std::io::stderr().lock().write_all(&bytes::restore(&text));
+    let _written = std::io::stderr().lock().write_all(&raw::bytes(&text));
 }
 
 /// Error lines of a command.

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod data;
 pub mod format;
 pub mod job_columns;
+pub mod job_row;
 pub mod job_text;
 pub mod node_columns;
 pub mod node_groups;
@@ -13,8 +14,13 @@ pub mod record;
 pub mod show_job;
 pub mod show_node;
 pub mod show_partition;
+pub mod show_reservation;
+pub mod show_step;
 pub mod show_topology;
 pub mod step_columns;
+
+/// The level of Slurm's behaviour that is claimed.
+pub const SLURM_LEVEL: &str = "24.11.5";
 
 /// What every view needs beside the values.
 #[derive(Debug)]
@@ -25,9 +31,24 @@ pub struct View {
     pub users: std::collections::BTreeMap<u32, String>,
     /// Sizes stay in MiB (`--noconvert`).
     pub raw_sizes: bool,
+    /// Name of the cluster, where a view shows it.
+    pub cluster: String,
+    /// Names of files with their symbols replaced (`--expand-patterns`).
+    pub expand_patterns: bool,
 }
 
 impl View {
+    /// Of a clock, with nothing else known.
+    pub fn new(clock: clock::Clock) -> Self {
+        Self {
+            clock,
+            users: std::collections::BTreeMap::new(),
+            raw_sizes: false,
+            cluster: String::new(),
+            expand_patterns: false,
+        }
+    }
+
     /// A size in MiB, in the largest unit that divides it.
     pub fn mib(&self, mib: u64) -> String {
         if self.raw_sizes {

@@ -126,6 +126,8 @@ pub(super) fn context(options: &Options) -> Result<Context, Failure> {
             clock: process::clock(),
             users: Default::default(),
             raw_sizes: options.on("noconvert"),
+            cluster: String::new(),
+            expand_patterns: false,
         },
         cluster,
         units,

@@ -80,6 +80,15 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     if let Some(done) = jobs::dispatch(options, word, rest) {
         return done;
     }
+    if is("liststeps", 5) {
+        return show::list_steps(rest.first().map(String::as_str));
+    }
+    if is("listjobs", 5) {
+        return show::list_jobs(rest.first().map(String::as_str));
+    }
+    if is("listpids", 1) {
+        return show::list_pids();
+    }
     if is("ping", 3) {
         return ping::main(options);
     }
@@ -121,7 +130,7 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
 }
 
 /// Words that Slurm has and that need arguments, with the fewest; and what to say of them here.
-const LATER: [(&str, usize, &str); 17] = [
+const LATER: [(&str, usize, &str); 15] = [
     ("callerid", 3, ""),
     ("cancel_reboot", 1, "nodes are never booted"),
     ("cluster", 0, "there is only this cluster"),
@@ -129,8 +138,6 @@ const LATER: [(&str, usize, &str); 17] = [
     ("fsdampeningfactor", 1, "fair shares are not enforced"),
     ("getaddrs", 1, "agents are reached by their sockets"),
     ("gethost", 1, ""),
-    ("listjobs", 0, "see `squeue -w NODE`"),
-    ("listpids", 0, "see the job's cgroup on the node"),
     ("pidinfo", 1, "see the process's cgroup on the node"),
     ("power", 1, "nodes are never powered"),
     ("reboot", 0, "nodes are never booted"),

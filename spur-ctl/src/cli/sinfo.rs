@@ -1,54 +1,24 @@
 //! `sinfo`.
 
+pub mod data;
+pub mod order;
+pub mod states;
+
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
+use super::render::data as structured;
 use super::render::format::{self, Layout};
 use super::render::node_groups::{Group, Grouping, group};
-use super::render::{View, node_columns};
+use super::render::{View, node_columns, show_reservation};
 use super::resolve::filter;
 use super::{output, process, users};
 use spur_core::api::{NodeView, Reply, Request};
 use spur_core::partition::Partition;
-use spur_core::slurm::codes::node_state::{self, State};
+use spur_core::slurm::codes::node_state::State;
+use spur_core::slurm::timespec;
 use std::sync::Arc;
-
-/// States that `-t` knows: what is written, and the words of `%t` and `%T` that it means.
-const STATES: [(&str, &[&str]); 13] = [
-    ("all", &[]),
-    ("alloc", &["allocated"]),
-    ("allocated", &["allocated"]),
-    ("comp", &["completing"]),
-    ("completing", &["completing"]),
-    ("down", &["down"]),
-    ("drain", &["drained", "draining"]),
-    ("drained", &["drained"]),
-    ("draining", &["draining"]),
-    ("drng", &["draining"]),
-    ("idle", &["idle", "planned"]),
-    ("mix", &["mixed"]),
-    ("mixed", &["mixed"]),
-];
-/// States that Slurm knows and no node of ours is ever in.
-const NEVER: [&str; 16] = [
-    "blocked",
-    "fail",
-    "failing",
-    "future",
-    "futr",
-    "inval",
-    "maint",
-    "no_respond",
-    "npc",
-    "perfctrs",
-    "planned",
-    "plnd",
-    "pow_dn",
-    "pow_up",
-    "reboot",
-    "resv",
-];
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
@@ -60,89 +30,133 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         let why = format!("Unrecognized option: {}", word.to_string_lossy());
         return Err(Failure::error(Command::Sinfo, why));
     }
-    let states = states(options)?;
+    exclusive(options)?;
+    let states = match options.value("states").map(states::read) {
+        Some(states) => states?,
+        None => options.on("list-reasons").then(states::with_reasons),
+    };
     let names = filter::nodes(options, "nodes")?;
+    let asked = structured::asked(options)?;
     output::repeat(Command::Sinfo, options, || {
-        let (mut nodes, partitions) = fetch(options)?;
+        if options.on("reservation") {
+            return reservations(options);
+        }
+        let (all, partitions) = fetch(options)?;
+        let mut nodes = all.clone();
         nodes.retain(|node| {
             let named = names.is_empty() || names.contains(&node.node.name);
-            named && passes(options, states.as_deref(), node)
+            named && passes(options, states.as_ref(), node)
         });
         let view = view(options, &nodes);
-        output::print(&page(options, &view, &nodes, &partitions)?);
+        if let Some(asked) = asked {
+            let layout = Layout::names(data::COLUMNS, &node_columns::TABLE);
+            let groups = groups(options, &view, &layout, &nodes, &partitions);
+            return data::show(asked, &view, &groups, &all);
+        }
+        output::print(&page(options, &view, &nodes, &partitions));
         Ok(())
     })
 }
 
 fn help(options: &Options) -> Option<String> {
     if options.on("helpformat") {
-        return Some(format::letters_help(node_columns::COLUMNS));
+        return Some(format::letters_help(&node_columns::TABLE));
     }
     if options.on("helpFormat") {
-        return Some(format::names_help(node_columns::COLUMNS));
+        return Some(format::names_help(&node_columns::TABLE));
     }
-    if options.on("reservation") {
-        return Some("No reservations in the system\n".to_owned());
-    }
-    let states = || {
-        STATES
-            .iter()
-            .map(|(word, _)| *word)
-            .chain(NEVER)
-            .collect::<Vec<_>>()
-    };
-    options.on("helpstate").then(|| states().join("\n") + "\n")
+    let listed = || states::LISTED.join("\n") + "\n";
+    options.on("helpstate").then(listed)
 }
 
-/// The words that nodes must show; `None` means any.
-fn states(options: &Options) -> Result<Option<Vec<String>>, Failure> {
-    let Some(text) = options.value("states") else {
-        return Ok(None);
-    };
-    let mut wanted = Vec::new();
-    for word in filter::list(&text.to_ascii_lowercase()) {
-        match STATES.iter().find(|(name, _)| *name == word) {
-            Some(("all", _)) => return Ok(None),
-            Some((_, words)) => wanted.extend(words.iter().map(|word| (*word).to_owned())),
-            None if NEVER.contains(&word.as_str()) => wanted.push(word),
-            None => {
-                let known: Vec<_> = STATES.iter().map(|(word, _)| *word).chain(NEVER).collect();
-                let why = format!(
-                    "Bad state string: \"{word}\"\nValid node states include: {}",
-                    known.join(",")
-                );
-                return Err(Failure::error(Command::Sinfo, why));
-            }
-        }
+/// Options that do not go together.
+fn exclusive(options: &Options) -> Result<(), Failure> {
+    let given = |long: &str| output::on_command_line(options, long);
+    if given("long") && (given("format") || given("Format")) {
+        let why = "Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.";
+        return Err(Failure::fatal(Command::Sinfo, why));
     }
-    Ok(Some(wanted))
+    if given("all") && given("partition") {
+        let why = "Conflicting options, -a and -p, specified. Please choose one or the other.";
+        return Err(Failure::error(Command::Sinfo, why));
+    }
+    Ok(())
 }
 
-fn passes(options: &Options, states: Option<&[String]>, node: &NodeView) -> bool {
-    let state = State::of(node);
-    let long = node_state::long(node);
-    let word = long.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-    let wanted = |word: &str| states.is_none_or(|states| states.iter().any(|state| state == word));
-    let shown = wanted(word)
-        || (word == "planned" && wanted("plnd"))
-        || (state.silent && states.is_some_and(|s| s.iter().any(|s| s == "no_respond")));
-    let explained = !options.on("list-reasons") || !node_state::reason(node).is_empty();
-    let answers =
-        (!options.on("dead") || state.silent) && (!options.on("responding") || !state.silent);
-    shown && explained && answers
+/// `sinfo -T`.
+fn reservations(options: &Options) -> Result<(), Failure> {
+    let failed = |trouble: Trouble| {
+        Failure::plain(
+            format!("slurm_load_reservations error: {}", trouble.text()),
+            1,
+        )
+    };
+    let Reply::Reservations(all) = link::question(&Request::Reservations).map_err(failed)? else {
+        return Err(failed(link::unexpected()));
+    };
+    if all.is_empty() {
+        output::print("No reservations in the system\n");
+        return Ok(());
+    }
+    let view = View::new(process::clock());
+    let widths = all.iter().map(|one| one.name.len());
+    let width = widths.max().unwrap_or(0).max(9);
+    let mut text = String::new();
+    let mut line = |cells: [&str; 6]| {
+        let [name, state, start, end, duration, nodes] = cells;
+        text.push_str(&format!(
+            "{name:<width$}  {state:>8}  {start:>19}  {end:>19}  {duration:>11}  {nodes}\n"
+        ));
+    };
+    if !options.on("noheader") {
+        line([
+            "RESV_NAME",
+            "STATE",
+            "START_TIME",
+            "END_TIME",
+            "DURATION",
+            "NODELIST",
+        ]);
+    }
+    for one in &all {
+        line([
+            &one.name,
+            show_reservation::state(&view, one),
+            &view.clock.stamp(one.start),
+            &view.clock.stamp(one.end),
+            &timespec::elapsed_long(one.end.secs_since(one.start)),
+            &show_reservation::node_list(one),
+        ]);
+    }
+    output::print(&text);
+    Ok(())
+}
+
+fn passes(options: &Options, states: Option<&states::States>, node: &NodeView) -> bool {
+    let silent = State::of(node).silent;
+    let answers = (!options.on("dead") || silent) && (!options.on("responding") || !silent);
+    answers && states.is_none_or(|states| states.has(node))
+}
+
+/// What is said when something cannot be had.
+fn load_error(trouble: &Trouble) -> Failure {
+    Failure::plain(format!("slurm_load_partitions: {}", trouble.text()), 1)
 }
 
 type Fetched = (Vec<Arc<NodeView>>, Vec<Arc<Partition>>);
 
 fn fetch(options: &Options) -> Result<Fetched, Failure> {
-    let failed =
-        |trouble: Trouble| Failure::plain(format!("slurm_load_partitions: {}", trouble.text()), 1);
+    let failed = |trouble: Trouble| load_error(&trouble);
     let answers = link::question(&Request::Nodes)
         .and_then(|nodes| Ok((nodes, link::question(&Request::Partitions)?)));
     let wanted = options.value("partition").map(filter::list);
     match answers.map_err(failed)? {
         (Reply::Nodes(nodes), Reply::Partitions(mut partitions)) => {
-            partitions.retain(|p| wanted.as_ref().is_none_or(|names| names.contains(&p.name)));
+            let hidden = !options.on("all");
+            partitions.retain(|partition| match &wanted {
+                Some(names) => names.contains(&partition.name),
+                None => !(partition.hidden && hidden),
+            });
             Ok((nodes, partitions.into_iter().map(Arc::new).collect()))
         }
         (_, _) => Err(failed(link::unexpected())),
@@ -150,15 +164,35 @@ fn fetch(options: &Options) -> Result<Fetched, Failure> {
 }
 
 fn view(options: &Options, nodes: &[Arc<NodeView>]) -> View {
-    let givers = nodes
-        .iter()
-        .filter_map(|node| node.node.reason_by)
-        .map(|(uid, _)| uid);
-    View {
-        clock: process::clock(),
-        users: users::names(givers),
-        raw_sizes: options.on("noconvert"),
-    }
+    let givers = nodes.iter().filter_map(|node| node.node.reason_by);
+    let mut view = View::new(process::clock());
+    view.users = users::names(givers.map(|(uid, _)| uid));
+    view.raw_sizes = options.on("noconvert");
+    view
+}
+
+/// The lines in order, of the nodes that pass the filters.
+fn groups(
+    options: &Options,
+    view: &View,
+    layout: &Layout<Group>,
+    nodes: &[Arc<NodeView>],
+    partitions: &[Arc<Partition>],
+) -> Vec<Group> {
+    // A partition of which no node passes is still shown, with none; not where single nodes are asked for.
+    let how = Grouping {
+        each_node: options.on("Node"),
+        exact: options.on("exact"),
+        without_partitions: options.on("list-reasons"),
+        empty_partitions: !options.on("Node") && !options.on("list-reasons"),
+    };
+    let mut groups: Vec<Group> = group(view, layout, partitions, nodes, how);
+    let sort = options.value("sort").unwrap_or(match options.on("Node") {
+        true => order::NODES,
+        false => order::DEFAULT,
+    });
+    order::sort(view, &mut groups, sort);
+    groups
 }
 
 /// What is printed, given the nodes that pass the filters.
@@ -167,29 +201,28 @@ fn page(
     view: &View,
     nodes: &[Arc<NodeView>],
     partitions: &[Arc<Partition>],
-) -> Result<String, Failure> {
+) -> String {
     let layout = layout(options, nodes, partitions);
-    output::complain(&output::errors("sinfo", &layout.errors));
-    // A partition of which no node passes is still shown, with none; not where single nodes are asked for.
-    let by_node = ["nodes", "list-reasons", "Node"];
-    let how = Grouping {
-        each_node: options.on("Node"),
-        exact: options.on("exact"),
-        empty_partitions: !by_node.iter().any(|long| options.on(long)),
-    };
-    let mut groups: Vec<Group> = group(view, &layout, partitions, nodes, how);
-    let sort = options.value("sort").unwrap_or(match options.on("Node") {
-        true => node_columns::SORT_NODES,
-        false => node_columns::SORT,
-    });
-    format::sort(&mut groups, sort, node_columns::COLUMNS, view)
-        .map_err(|why| Failure::error(Command::Sinfo, why))?;
+    complain(&layout);
+    let groups = groups(options, view, &layout, nodes, partitions);
     let mut text = output::heading(options, view, &layout.header());
     for group in &groups {
-        text.push_str(&layout.row(view, group));
+        layout.write(view, group, &mut text);
         text.push('\n');
     }
-    Ok(text)
+    text
+}
+
+/// A letter that means nothing is named without the command's name, as in Slurm.
+fn complain(layout: &Layout<Group>) {
+    let letters = node_columns::TABLE.bad_letter;
+    for error in &layout.errors {
+        if error.starts_with(letters) {
+            output::complain(std::slice::from_ref(error));
+        } else {
+            output::complain(&output::errors("sinfo", std::slice::from_ref(error)));
+        }
+    }
 }
 
 fn layout(
@@ -197,9 +230,9 @@ fn layout(
     nodes: &[Arc<NodeView>],
     partitions: &[Arc<Partition>],
 ) -> Layout<Group> {
-    let table = node_columns::COLUMNS;
+    let table = &node_columns::TABLE;
     match output::format(options) {
-        Some(output::Format::Names(list)) => return Layout::names(&list, table),
+        Some(output::Format::Names(list)) => return named(&list),
         Some(output::Format::Letters(format)) => return Layout::letters(&format, table),
         None => {}
     }
@@ -218,4 +251,15 @@ fn layout(
         (false, false, false) => node_columns::DEFAULT,
     };
     Layout::letters(&node_columns::with_widths(format, partitions, nodes), table)
+}
+
+/// `-O`: the word `all` stands for every letter, and is complained of all the same, as in Slurm.
+fn named(list: &str) -> Layout<Group> {
+    let table = &node_columns::TABLE;
+    let layout = Layout::names(list, table);
+    let mut words = list.split(',').filter_map(|word| word.split(':').next());
+    match words.any(|word| word.eq_ignore_ascii_case("all")) {
+        true => layout.after(Layout::letters(node_columns::ALL, table)),
+        false => layout,
+    }
 }

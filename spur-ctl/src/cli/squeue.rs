@@ -1,19 +1,29 @@
 //! `squeue`.
 
+pub mod data;
+pub mod order;
+pub mod query;
+pub mod steps;
+
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
+use super::render::data as structured;
 use super::render::format::{self, Layout};
+use super::render::job_row::{self, JobRow};
 use super::render::{View, job_columns, step_columns};
-use super::resolve::filter::{self, Query};
+use super::resolve::filter;
 use super::{output, process, users};
+use query::Query;
 use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::Uid;
 use spur_core::job::state::JobState;
-use spur_core::job::step::StepState;
 use spur_core::slurm::codes;
 use std::sync::Arc;
+
+/// What is gathered before it goes to standard output.
+const SPILL: usize = 256 << 10;
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
@@ -21,34 +31,71 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         output::print(&text);
         return Ok(0);
     }
-    let query = filter::squeue(options, Uid(process::uid()), users::uid_of)?;
+    exclusive(options)?;
+    let query = query::read(options, Uid(process::uid()), users::uid_of)?;
+    let asked = structured::asked(options)?;
     output::complain(&query.notices);
     output::repeat(Command::Squeue, options, || {
         let jobs = fetch(options, &query)?;
-        let view = view(options);
-        output::print(&page(options, &query, &view, jobs)?);
-        Ok(())
+        if let Some(asked) = asked {
+            return data::show(options, asked, &jobs, &query);
+        }
+        let view = view(options, &jobs)?;
+        if options.on("step") {
+            return steps::show(options, &query, &view, &jobs);
+        }
+        show(options, &view, jobs)
     })
 }
 
 fn help(options: &Options) -> Option<String> {
+    let steps = options.on("step");
     if options.on("helpformat") {
-        return Some(format::letters_help(job_columns::COLUMNS));
+        return Some(match steps {
+            true => format::letters_help(&step_columns::TABLE),
+            false => format::letters_help(&job_columns::TABLE),
+        });
     }
     if options.on("helpFormat") {
-        return Some(format::names_help(job_columns::COLUMNS));
+        return Some(match steps {
+            true => format::names_help(&step_columns::TABLE),
+            false => format::names_help(&job_columns::TABLE),
+        });
     }
-    options
-        .on("helpstate")
-        .then(|| codes::job_state_list().join("\n") + "\n")
+    let states = || codes::job_state_list().join("\n") + "\n";
+    options.on("helpstate").then(states)
 }
 
-fn view(options: &Options) -> View {
-    View {
-        clock: process::clock(),
-        users: Default::default(),
-        raw_sizes: options.on("noconvert"),
+/// Options that do not go together.
+fn exclusive(options: &Options) -> Result<(), Failure> {
+    let given = |long: &str| output::on_command_line(options, long);
+    let both = |a: &str, b: &str| given(a) && given(b);
+    if both("format", "Format") {
+        let why = "-O (--Format) is incompatible with -o (--format)";
+        return Err(Failure::error(Command::Squeue, why));
     }
+    let which = match () {
+        () if both("long", "format") => "-o(--format) and -l(--long)",
+        () if both("only-job-state", "step") => "--only-job-state and -s(--steps)",
+        () => return Ok(()),
+    };
+    let why = format!("Options {which} are mutually exclusive. Please remove one and retry.");
+    Err(Failure::fatal(Command::Squeue, why))
+}
+
+fn view(options: &Options, jobs: &[Arc<JobView>]) -> Result<View, Failure> {
+    let mut view = View::new(process::clock());
+    view.raw_sizes = options.on("noconvert");
+    view.expand_patterns = options.on("expand-patterns");
+    let named = matches!(output::format(options), Some(output::Format::Names(list)) if list.to_ascii_lowercase().contains("cluster"));
+    if named && !jobs.is_empty() {
+        view.cluster = link::cluster_name().map_err(|trouble| load_error(&trouble))?;
+    }
+    Ok(view)
+}
+
+fn load_error(trouble: &Trouble) -> Failure {
+    Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1)
 }
 
 fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
@@ -58,22 +105,24 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
     let mut wanted = query.filter.clone();
     wanted.estimates = shows_starts(options);
     // Ended jobs must come too, to tell a job that ended from one that never was.
-    if !wanted.ids.is_empty() || query.completing {
+    if query.asks_for_jobs() || query.completing {
         wanted.states.clear();
         wanted.all_states = true;
     }
-    let failed =
-        |trouble: Trouble| Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1);
-    let reply = link::question(&Request::Jobs { filter: wanted }).map_err(failed)?;
-    let Reply::Jobs(jobs) = reply else {
-        return Err(failed(link::unexpected()));
+    let reply = link::question(&Request::Jobs { filter: wanted });
+    let Reply::Jobs(mut jobs) = reply.map_err(|trouble| load_error(&trouble))? else {
+        return Err(load_error(&link::unexpected()));
     };
-    if jobs.is_empty() && lone_id(query) {
+    if jobs.is_empty() && query.is_of_one_job() {
         let kind = RefusalKind::InvalidJobId;
         let text = String::new();
-        return Err(failed(Trouble::Refused(Refusal { kind, text })));
+        return Err(load_error(&Trouble::Refused(Refusal { kind, text })));
     }
-    Ok(jobs)
+    jobs.retain(|job| passes(options, query, job));
+    Ok(jobs
+        .into_iter()
+        .filter_map(|job| query.part_of(job))
+        .collect())
 }
 
 /// Whether expected starts are shown or sorted by: only then the controller works them out.
@@ -81,65 +130,77 @@ fn shows_starts(options: &Options) -> bool {
     let names = |list: &str| {
         let words = list
             .split(',')
-            .map(|word| word.split([':', '#', '.']).next());
-        words.flatten().any(|word| {
-            ["StartTime", "EndTime", "SchedNodes"]
-                .iter()
-                .any(|name| word.trim().eq_ignore_ascii_case(name))
-        })
+            .filter_map(|word| word.split(':').next())
+            .map(str::trim);
+        let shown = ["StartTime", "EndTime", "SchedNodes"];
+        words
+            .filter(|word| shown.iter().any(|name| word.eq_ignore_ascii_case(name)))
+            .count()
+            > 0
     };
     let letters = |format: &str| format.contains(['S', 'e', 'Y']) || format.contains("%all");
     let sorted = options
         .value("sort")
-        .is_some_and(|sort| sort.contains(['S', 'e', 'Y']));
+        .is_some_and(|sort| sort.contains(['S', 'e']));
+    let structured = options.on("json") || options.on("yaml");
     sorted
+        || structured
         || options.on("start")
         || match output::format(options) {
-            Some(output::Format::Names(list)) => names(&list) || list.eq_ignore_ascii_case("all"),
+            Some(output::Format::Names(list)) => names(&list),
             Some(output::Format::Letters(format)) => letters(&format),
             None => false,
         }
 }
 
-/// One job asked for by number, and by nothing else.
-fn lone_id(query: &Query) -> bool {
-    let mut rest = query.filter.clone();
-    rest.ids.clear();
-    rest.states.clear();
-    rest.all_states = false;
-    query.filter.ids.len() == 1 && rest == spur_core::api::JobFilter::default()
-}
-
-/// What is printed, given the jobs.
-fn page(
-    options: &Options,
-    query: &Query,
-    view: &View,
-    mut jobs: Vec<Arc<JobView>>,
-) -> Result<String, Failure> {
-    jobs.retain(|job| passes(options, query, job));
-    if options.on("step") {
-        return steps(options, view, &jobs);
-    }
+/// Prints the lines.
+fn show(options: &Options, view: &View, jobs: Vec<Arc<JobView>>) -> Result<(), Failure> {
     let layout = layout(options);
     output::complain(&output::errors("squeue", &layout.errors));
     let sort = options.value("sort").unwrap_or(match options.on("start") {
-        true => job_columns::SORT_START,
-        false => job_columns::SORT,
+        true => order::START,
+        false => order::DEFAULT,
     });
-    let order = format::order(sort, job_columns::COLUMNS);
-    let order = order.map_err(|why| Failure::error(Command::Squeue, why))?;
-    jobs.sort_by(|a, b| order.compare(view, a, b).then(a.id.cmp(&b.id)));
+    let order = order::read(sort).map_err(|why| Failure::error(Command::Squeue, why))?;
+    let rows = rows(options, view, &order, jobs);
     let mut text = output::heading(options, view, &layout.header());
-    for job in &jobs {
-        text.push_str(&layout.row(view, job));
+    for row in &rows {
+        layout.write(view, row, &mut text);
         text.push('\n');
+        if text.len() >= SPILL {
+            output::print(&text);
+            text.clear();
+        }
+        if output::is_over() {
+            break;
+        }
     }
-    Ok(text)
+    output::print(&text);
+    Ok(())
 }
 
-fn layout(options: &Options) -> Layout<JobView> {
-    let table = job_columns::COLUMNS;
+/// The lines in order.
+fn rows(
+    options: &Options,
+    view: &View,
+    order: &order::Order,
+    jobs: Vec<Arc<JobView>>,
+) -> Vec<JobRow> {
+    let shown = process::var("SLURM_BITSTR_LEN").and_then(|len| len.parse().ok());
+    let each = options.on("array");
+    let mut rows: Vec<JobRow> = jobs.into_iter().map(JobRow::new).collect();
+    for row in &mut rows {
+        row.shown = shown.unwrap_or(row.shown);
+    }
+    if !each {
+        job_row::combine(&mut rows);
+    }
+    order.sort(view, &mut rows);
+    if each { job_row::each_task(rows) } else { rows }
+}
+
+fn layout(options: &Options) -> Layout<JobRow> {
+    let table = &job_columns::TABLE;
     match output::format(options) {
         Some(output::Format::Names(list)) => Layout::names(&list, table),
         Some(output::Format::Letters(format)) => Layout::letters(&format, table),
@@ -153,7 +214,11 @@ fn layout(options: &Options) -> Layout<JobView> {
 /// The filters that the controller does not know, and those that it was not asked to apply.
 fn passes(options: &Options, query: &Query, job: &JobView) -> bool {
     let filter = &query.filter;
-    let live = job.completing || !job.state.is_terminal();
+    let live = job.completing
+        || matches!(
+            job.state,
+            JobState::Pending | JobState::Running | JobState::Suspended
+        );
     let asked = !filter.states.is_empty() || query.completing || query.nothing;
     let by_state = match (filter.all_states, asked) {
         (true, _) => true,
@@ -161,49 +226,35 @@ fn passes(options: &Options, query: &Query, job: &JobView) -> bool {
             (query.completing && job.completing)
                 || (!job.completing && filter.states.contains(&job.state))
         }
+        (false, false) if options.on("start") => job.state == JobState::Pending,
         (false, false) => live,
     };
-    let listed = |long: &str, value: &str| {
-        options
-            .value(long)
-            .is_none_or(|text| filter::list(text).iter().any(|word| word == value))
+    let (spec, extras) = (&job.spec, job.spec.extras());
+    let listed = |long: &str, matches: &dyn Fn(&str) -> bool| {
+        let texts = options.value(long);
+        texts.is_none_or(|text| filter::list(text).iter().any(|word| matches(word)))
     };
-    let never = options.on("licenses") || options.on("reservation");
-    let starts = !options.on("start") || job.state == JobState::Pending;
-    by_state && starts && listed("qos", &job.spec.qos) && !never
+    let licensed = |word: &str| {
+        let mut own = extras.licenses.split(',');
+        own.any(|one| one.split(':').next() == Some(word))
+    };
+    by_state
+        && (query.names.is_empty()
+            || query
+                .names
+                .iter()
+                .any(|n| n.eq_ignore_ascii_case(&spec.name)))
+        && listed("account", &|word| word.eq_ignore_ascii_case(&spec.account))
+        && listed("qos", &|word| word.eq_ignore_ascii_case(&spec.qos))
+        && listed("licenses", &licensed)
+        && options
+            .value("reservation")
+            .is_none_or(|name| name == extras.reservation)
+        && !(options.on("notme") && spec.owner.uid.0 == process::uid())
+        && among(&query.filter.users, &spec.owner.uid)
+        && among(&query.filter.partitions, &spec.partition)
 }
 
-fn steps(options: &Options, view: &View, jobs: &[Arc<JobView>]) -> Result<String, Failure> {
-    let table = step_columns::COLUMNS;
-    let layout = match output::format(options) {
-        Some(output::Format::Names(list)) => Layout::names(&list, table),
-        Some(output::Format::Letters(format)) => Layout::letters(&format, table),
-        None => Layout::letters(step_columns::DEFAULT, table),
-    };
-    output::complain(&output::errors("squeue", &layout.errors));
-    let running = |job: &Arc<JobView>| {
-        let steps = job
-            .steps
-            .iter()
-            .filter(|step| step.state == StepState::Running);
-        steps
-            .map(|step| step_columns::Row {
-                job: job.clone(),
-                step: step.clone(),
-            })
-            .collect()
-    };
-    let mut rows: Vec<step_columns::Row> = jobs
-        .iter()
-        .flat_map(|job| -> Vec<_> { running(job) })
-        .collect();
-    let sort = options.value("sort").unwrap_or(step_columns::SORT);
-    format::sort(&mut rows, sort, table, view)
-        .map_err(|why| Failure::error(Command::Squeue, why))?;
-    let mut text = output::heading(options, view, &layout.header());
-    for row in &rows {
-        text.push_str(&layout.row(view, row));
-        text.push('\n');
-    }
-    Ok(text)
+fn among<T: PartialEq>(list: &[T], value: &T) -> bool {
+    list.is_empty() || list.contains(value)
 }

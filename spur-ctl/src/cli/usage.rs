@@ -67,6 +67,8 @@ fn view() -> View {
         clock: process::clock(),
         users: Default::default(),
         raw_sizes: false,
+        cluster: String::new(),
+        expand_patterns: false,
     }
 }
 

@@ -68,6 +68,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Nodes
         | Request::Partitions
         | Request::Topology
+        | Request::Configuration
         | Request::Denials { .. }
         | Request::DenialRows { .. }
         | Request::Script { .. }

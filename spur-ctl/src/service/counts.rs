@@ -101,6 +101,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         Request::Nodes => (2007, "REQUEST_NODE_INFO"),
         Request::Partitions => (2009, "REQUEST_PARTITION_INFO"),
         Request::Topology => (2018, "REQUEST_TOPO_INFO"),
+        Request::Configuration => (2001, "REQUEST_BUILD_INFO"),
         Request::Script { .. } => (2051, "REQUEST_BATCH_SCRIPT"),
         Request::Hold { .. }
         | Request::Release { .. }

@@ -18,6 +18,8 @@ pub struct Settings {
     pub associations: bool,
     /// Jobs of a quality of service that does not exist are refused.
     pub qos: bool,
+    /// What everybody may know of the configuration.
+    pub shown: Vec<Setting>,
 }
 
 impl Service {

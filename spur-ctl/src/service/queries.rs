@@ -6,11 +6,23 @@ use crate::readers::View;
 use crate::usage::Usage;
 use spur_core::api::{Caller, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Stats};
 use spur_core::id::JobId;
+use spur_core::manage::Setting;
 use spur_core::manage::reservation::Reservation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Service {
+    /// What the configuration says.
+    pub(super) fn configuration(&self, view: &View) -> Reply {
+        let mut shown = self.settings.shown.clone();
+        let last = view.jobs.iter().last().map_or(0, |job| job.id.0);
+        shown.push(Setting {
+            key: "next_job".to_owned(),
+            value: last.saturating_add(1).to_string(),
+        });
+        Reply::Configuration(shown)
+    }
+
     /// It lives.
     pub(super) fn pong(&self, view: &View) -> Reply {
         Reply::Pong {

@@ -293,7 +293,7 @@ impl Said {
 
 /// Whether the node says that the guard stands beside its fence.
 fn says_guarded(daemons: &Daemons) -> bool {
-    let shown = daemons.run(User::Root, &["scontrol", "show", "node", "n1"]);
+    let shown = daemons.run(User::Root, &["scontrol", "-dd", "show", "node", "n1"]);
     shown
         .out
         .split_whitespace()

@@ -26,7 +26,7 @@ pub(super) fn both_levels() -> Outcome {
     let daemons = Daemons::start_unready();
     let shown = || {
         daemons
-            .run(User::Root, &["scontrol", "show", "node", "n1"])
+            .run(User::Root, &["scontrol", "-dd", "show", "node", "n1"])
             .out
     };
     wait::until_true("the node says that it has no fence", SOON, || {

@@ -29,6 +29,29 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
+/// Adds `2026-11-30T01:41:00`.
+pub fn write_moment(at: Millis, utc_offset: i32, out: &mut String) {
+    let local = Local::at(at, utc_offset);
+    two(local.year / 100, out);
+    two(local.year % 100, out);
+    for (mark, number) in [
+        ('-', local.month),
+        ('-', local.day),
+        ('T', local.hour),
+        (':', local.minute),
+        (':', local.second),
+    ] {
+        out.push(mark);
+        two(number, out);
+    }
+}
+
+/// Adds a number below 100 as two digits.
+pub(super) fn two(number: u64, out: &mut String) {
+    let digit = |digit: u64| char::from_digit(u32::try_from(digit % 10).unwrap_or(0), 10);
+    out.extend([digit(number / 10), digit(number)].into_iter().flatten());
+}
+
 fn leap(year: u64) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }

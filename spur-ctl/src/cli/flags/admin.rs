@@ -4,7 +4,6 @@ use super::{Flag, SCANCEL, SCONTROL, on, opt, val};
 
 const ONE_CLUSTER: &str = "only this cluster can be reached";
 const ONLY_LOCAL: &str = "there is only this cluster";
-const NO_DATA: &str = "structured output is not available yet; use --oneliner";
 
 pub(super) static ROWS: &[Flag] = &[
     val("account", "NAME", SCANCEL, "only jobs of this account")
@@ -101,7 +100,7 @@ pub(super) static ROWS: &[Flag] = &[
         .env(SCONTROL, "FUTURE")
         .implied("no such nodes are known"),
     on("hide", SCONTROL, "not what is in hidden partitions").implied("no partition is hidden"),
-    opt("json", "PARSER", SCONTROL, "JSON").refused(NO_DATA),
+    opt("json", "PARSER", SCONTROL, "JSON"),
     on("local", SCONTROL, "only this cluster")
         .env(SCONTROL, "LOCAL")
         .implied(ONLY_LOCAL),
@@ -115,5 +114,5 @@ pub(super) static ROWS: &[Flag] = &[
         .env(SCONTROL, "SIBLING")
         .implied(ONLY_LOCAL),
     on("verbose", SCONTROL, "say more").short('v'),
-    opt("yaml", "PARSER", SCONTROL, "YAML").refused(NO_DATA),
+    opt("yaml", "PARSER", SCONTROL, "YAML"),
 ];

@@ -3,7 +3,6 @@
 use super::{Flag, NONE, SINFO, SQUEUE, VIEWS, on, opt, val};
 
 const ONLY_LOCAL: &str = "there is only this cluster to show";
-const NO_DATA: &str = "structured output is not available yet; use --format";
 
 pub(super) static ROWS: &[Flag] = &[
     val("account", "LIST", SQUEUE, "only jobs of these accounts")
@@ -52,7 +51,7 @@ pub(super) static ROWS: &[Flag] = &[
     opt("job", "LIST", SQUEUE, "only these jobs")
         .alias(&["jobs"])
         .short('j'),
-    opt("json", "PARSER", VIEWS, "JSON").refused(NO_DATA),
+    opt("json", "PARSER", VIEWS, "JSON"),
     val("licenses", "LIST", SQUEUE, "only jobs with these licenses")
         .short('L')
         .env(SQUEUE, "LICENSES"),
@@ -132,5 +131,5 @@ pub(super) static ROWS: &[Flag] = &[
         .short('u')
         .env(SQUEUE, "USERS"),
     on("verbose", VIEWS, "say more").short('v').env(NONE, ""),
-    opt("yaml", "PARSER", VIEWS, "YAML").refused(NO_DATA),
+    opt("yaml", "PARSER", VIEWS, "YAML"),
 ];

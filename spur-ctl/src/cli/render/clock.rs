@@ -1,5 +1,6 @@
 //! Moments in the user's time zone.
 
+use spur_core::slurm::timespec::calendar;
 use spur_core::time::Millis;
 use tz::{DateTime, TimeZone};
 
@@ -64,6 +65,24 @@ impl Clock {
             return standard(&time);
         };
         expand(pattern, &time)
+    }
+
+    /// Adds the same.
+    pub fn write(&self, at: Millis, out: &mut String) {
+        if self.pattern.is_some() || at.0 == 0 {
+            out.push_str(&self.stamp(at));
+            return;
+        }
+        match i64::try_from(at.secs()) {
+            Ok(secs) => calendar::write_moment(at, self.offset(secs), out),
+            Err(_) => out.push_str("Unknown"),
+        }
+    }
+
+    /// Seconds by which the zone is ahead of UTC: without breaking the moment down.
+    fn offset(&self, secs: i64) -> i32 {
+        let found = self.zone.find_local_time_type(secs);
+        found.map_or(0, |kind| kind.ut_offset())
     }
 
     /// A moment that may be unknown.

@@ -3,7 +3,12 @@
 
 pub mod asked;
 pub mod envelope;
+pub mod job;
 mod json;
+pub mod node;
+pub mod partition;
+pub mod reservation;
+pub mod step;
 mod writer;
 mod yaml;
 

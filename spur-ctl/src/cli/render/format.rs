@@ -1,19 +1,38 @@
 //! The format engine: `-o '%.18i %j'` and `-O jobid:10,name` over a table of columns. A table is data, so that a new column is
-//! one row and `--helpformat` cannot miss it.
+//! one row and `--helpformat` cannot miss it. Cells are written into the line itself: a row costs no allocation but the line's.
+
+mod order;
+mod place;
+
+pub use order::{Key, Order, order, sort};
 
 use super::View;
-use std::cmp::Ordering;
 
 /// Width of a `-O` column that asks for none.
-const NAMED_WIDTH: usize = 20;
+const NAMED_WIDTH: i32 = 20;
+/// The widest column that is honoured: what is beyond would only fill memory.
+const WIDTH_MAX: i32 = 65_535;
 
-/// What sorts a column.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// By number.
-    Number(i128),
-    /// By text.
-    Text(String),
+/// How a column writes a row.
+pub enum Cell<T: 'static> {
+    /// Makes the text.
+    Text(fn(&View, &T) -> String),
+    /// Adds to the line.
+    Write(fn(&View, &T, &mut String)),
+    /// Has the text already.
+    Name(fn(&T) -> &str),
+    /// Always the same.
+    Fixed(&'static str),
+}
+
+/// Which texts of a column are not cut when they are on the right. Slurm has it so for lists of nodes and for times.
+pub enum Whole<T: 'static> {
+    /// None.
+    None,
+    /// The rows.
+    Rows,
+    /// The header, and rows of which this is true.
+    HeaderAnd(fn(&T) -> bool),
 }
 
 /// One column that a format may name.
@@ -25,15 +44,95 @@ pub struct Column<T: 'static> {
     /// Header.
     pub header: &'static str,
     /// Text of a row.
-    pub cell: fn(&View, &T) -> String,
+    pub cell: Cell<T>,
     /// What sorts it; by its text if there is none.
     pub key: Option<fn(&T) -> Key>,
+    /// Which texts that are longer than the width stand whole when they are on the right.
+    pub whole: Whole<T>,
+    /// Not shown by `--helpformat` and `--helpFormat`.
+    pub hidden: bool,
+}
+
+impl<T> Column<T> {
+    /// A column with a letter and names.
+    pub const fn new(
+        letter: Option<char>,
+        names: &'static [&'static str],
+        header: &'static str,
+        cell: Cell<T>,
+    ) -> Self {
+        Self {
+            letter,
+            names,
+            header,
+            cell,
+            key: None,
+            whole: Whole::None,
+            hidden: false,
+        }
+    }
+
+    /// The same, sorted by a key.
+    #[must_use]
+    pub const fn by(mut self, key: fn(&T) -> Key) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// The same, with rows that are not cut on the right.
+    #[must_use]
+    pub const fn whole(mut self) -> Self {
+        self.whole = Whole::Rows;
+        self
+    }
+
+    /// The same, with a header that is not cut either, and of the rows only those that say so.
+    #[must_use]
+    pub const fn whole_if(mut self, rows: fn(&T) -> bool) -> Self {
+        self.whole = Whole::HeaderAnd(rows);
+        self
+    }
+
+    /// The same, not listed.
+    #[must_use]
+    pub const fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+
+    /// Adds the text of a row.
+    pub fn write(&self, view: &View, row: &T, out: &mut String) {
+        match self.cell {
+            Cell::Text(text) => out.push_str(&text(view, row)),
+            Cell::Write(write) => write(view, row, out),
+            Cell::Name(name) => out.push_str(name(row)),
+            Cell::Fixed(text) => out.push_str(text),
+        }
+    }
+
+    /// The text of a row.
+    pub fn text(&self, view: &View, row: &T) -> String {
+        let mut text = String::new();
+        self.write(view, row, &mut text);
+        text
+    }
+}
+
+/// Columns and what is said of formats that name others.
+pub struct Table<T: 'static> {
+    /// The columns.
+    pub columns: &'static [Column<T>],
+    /// What an unknown letter is answered with, before the letter.
+    pub bad_letter: &'static str,
+    /// What an unknown name is answered with, before the name.
+    pub bad_name: &'static str,
 }
 
 /// A column as a format asks for it.
-struct Cell<T: 'static> {
+struct Place<T: 'static> {
     column: Option<&'static Column<T>>,
-    width: usize,
+    /// In bytes; 0 leaves a text as it is, below 0 adds a blank.
+    width: i32,
     right: bool,
     suffix: String,
 }
@@ -41,21 +140,21 @@ struct Cell<T: 'static> {
 /// A parsed format.
 pub struct Layout<T: 'static> {
     prefix: String,
-    cells: Vec<Cell<T>>,
+    places: Vec<Place<T>>,
     /// What could not be understood; the rest is shown all the same.
     pub errors: Vec<String>,
 }
 
 impl<T> Layout<T> {
     /// Parses the `-o` kind: text, then `%[.][WIDTH]LETTER` each with the text that follows it. `%all` means every letter.
-    pub fn letters(format: &str, table: &'static [Column<T>]) -> Self {
+    pub fn letters(format: &str, table: &Table<T>) -> Self {
         if format.eq_ignore_ascii_case("%all") {
-            return Self::letters(&all_letters(table), table);
+            return Self::letters(&all_letters(table.columns), table);
         }
         let (prefix, rest) = format.split_at(format.find('%').unwrap_or(format.len()));
         let mut layout = Self {
             prefix: prefix.to_owned(),
-            cells: Vec::new(),
+            places: Vec::new(),
             errors: Vec::new(),
         };
         for token in rest.split('%').filter(|token| !token.is_empty()) {
@@ -64,114 +163,125 @@ impl<T> Layout<T> {
         layout
     }
 
-    fn letter(&mut self, token: &str, table: &'static [Column<T>]) {
+    fn letter(&mut self, token: &str, table: &Table<T>) {
         let (right, sized) = strip_dot(token);
-        let (width, named) = leading_number(sized);
+        let (width, named) = leading_digits(sized);
         let mut chars = named.chars();
         let letter = chars.next();
-        let column = letter.and_then(|l| table.iter().find(|column| column.letter == Some(l)));
-        if column.is_some() {
-            let suffix = chars.as_str().to_owned();
-            self.cells.push(Cell {
-                column,
-                width: width.unwrap_or(0),
-                right,
-                suffix,
-            });
+        let column = letter.and_then(|l| table.columns.iter().find(|c| c.letter == Some(l)));
+        let suffix = if column.is_some() {
+            chars.as_str().to_owned()
         } else {
             let shown = letter.map(String::from).unwrap_or_default();
-            self.errors
-                .push(format!("Invalid job format specification: {shown}"));
-            self.cells.push(Cell {
-                column,
-                width: 0,
-                right,
-                suffix: format!("%{token}"),
-            });
-        }
+            self.errors.push(format!("{}: {shown}", table.bad_letter));
+            format!("%{token}")
+        };
+        self.places.push(Place {
+            column,
+            width,
+            right,
+            suffix,
+        });
     }
 
     /// Parses the `-O` kind: `NAME[:[.][WIDTH][SUFFIX]]`, separated by commas.
-    pub fn names(list: &str, table: &'static [Column<T>]) -> Self {
+    pub fn names(list: &str, table: &Table<T>) -> Self {
         let mut layout = Self {
             prefix: String::new(),
-            cells: Vec::new(),
+            places: Vec::new(),
             errors: Vec::new(),
         };
         for token in list.split(',').filter(|token| !token.is_empty()) {
-            let (name, shape) = token
-                .split_once(':')
-                .map_or((token, None), |(n, s)| (n, Some(s)));
-            let known = |c: &&Column<T>| c.names.iter().any(|n| n.eq_ignore_ascii_case(name));
-            let Some(column) = table.iter().find(known) else {
-                layout
-                    .errors
-                    .push(format!("Invalid job format specification: {token}"));
-                continue;
-            };
-            let (right, sized) = shape.map_or((false, ""), strip_dot);
-            let (width, suffix) = leading_number(sized);
-            let width = width.unwrap_or(if shape.is_none() { NAMED_WIDTH } else { 0 });
-            let suffix = suffix.to_owned();
-            layout.cells.push(Cell {
-                column: Some(column),
-                width,
-                right,
-                suffix,
-            });
+            layout.name(token, table);
         }
         layout
     }
 
+    fn name(&mut self, token: &str, table: &Table<T>) {
+        let (name, shape) = token
+            .split_once(':')
+            .map_or((token, None), |(name, shape)| (name, Some(shape)));
+        let (width, right, suffix) = match shape {
+            None => (NAMED_WIDTH, false, ""),
+            Some(shape) => {
+                let (right, sized) = strip_dot(shape);
+                let (width, suffix) = leading_number(sized);
+                (width, right, suffix)
+            }
+        };
+        let known = |c: &&Column<T>| c.names.iter().any(|n| n.eq_ignore_ascii_case(name));
+        let column = table.columns.iter().find(known);
+        if column.is_none() {
+            self.errors.push(format!("{}: {name}", table.bad_name));
+        }
+        self.places.push(Place {
+            column,
+            width,
+            right,
+            suffix: suffix.to_owned(),
+        });
+    }
+
+    /// Puts the columns of another layout before those of this one.
+    #[must_use]
+    pub fn after(mut self, first: Self) -> Self {
+        let mut places = first.places;
+        places.append(&mut self.places);
+        self.places = places;
+        self.errors.splice(0..0, first.errors);
+        self
+    }
+
     /// The header line, without its newline.
     pub fn header(&self) -> String {
-        self.line(|column| column.header.to_owned())
+        let mut line = String::new();
+        self.line(&mut line, |column, line| {
+            line.push_str(column.header);
+            matches!(column.whole, Whole::HeaderAnd(_))
+        });
+        line
     }
 
     /// The line of a row, without its newline.
     pub fn row(&self, view: &View, row: &T) -> String {
-        self.line(|column| (column.cell)(view, row))
+        let mut line = String::new();
+        self.write(view, row, &mut line);
+        line
+    }
+
+    /// Adds the line of a row, without its newline.
+    pub fn write(&self, view: &View, row: &T, out: &mut String) {
+        self.line(out, |column, out| {
+            column.write(view, row, out);
+            match column.whole {
+                Whole::None => false,
+                Whole::Rows => true,
+                Whole::HeaderAnd(rows) => rows(row),
+            }
+        });
     }
 
     /// Whether the format has this letter.
     pub fn has(&self, letter: char) -> bool {
-        self.cells
-            .iter()
-            .any(|cell| cell.column.is_some_and(|c| c.letter == Some(letter)))
+        self.columns().any(|column| column.letter == Some(letter))
     }
 
     /// The columns in order.
     pub fn columns(&self) -> impl Iterator<Item = &'static Column<T>> + '_ {
-        self.cells.iter().filter_map(|cell| cell.column)
+        self.places.iter().filter_map(|place| place.column)
     }
 
-    fn line(&self, text: impl Fn(&'static Column<T>) -> String) -> String {
-        let mut line = self.prefix.clone();
-        for cell in &self.cells {
-            if let Some(column) = cell.column {
-                pad(&mut line, &text(column), cell.width, cell.right);
+    /// `write` adds a text and says whether it stands whole.
+    fn line(&self, out: &mut String, write: impl Fn(&'static Column<T>, &mut String) -> bool) {
+        out.push_str(&self.prefix);
+        for place in &self.places {
+            if let Some(column) = place.column {
+                let start = out.len();
+                let whole = write(column, out);
+                place::fit(out, start, place.width, place.right, whole);
             }
-            line.push_str(&cell.suffix);
+            out.push_str(&place.suffix);
         }
-        line
-    }
-}
-
-/// Adds the text, cut or filled to the width; width 0 leaves it as it is.
-fn pad(line: &mut String, text: &str, width: usize, right: bool) {
-    if width == 0 {
-        line.push_str(text);
-        return;
-    }
-    let cut: String = text.chars().take(width).collect();
-    let fill = width - cut.chars().count();
-    let blanks = " ".repeat(fill);
-    if right {
-        line.push_str(&blanks);
-        line.push_str(&cut);
-    } else {
-        line.push_str(&cut);
-        line.push_str(&blanks);
     }
 }
 
@@ -180,114 +290,56 @@ fn strip_dot(text: &str) -> (bool, &str) {
         .map_or((false, text), |rest| (true, rest))
 }
 
-/// The number in front, at most four digits wide, and the rest.
-fn leading_number(text: &str) -> (Option<usize>, &str) {
+/// The digits in front as a width, and the rest.
+fn leading_digits(text: &str) -> (i32, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len())
-        .min(4);
-    (text[..end].parse().ok(), &text[end..])
+        .unwrap_or(text.len());
+    let width = text[..end].bytes().fold(0_i32, |sum, digit| {
+        (sum * 10 + i32::from(digit - b'0')).min(WIDTH_MAX)
+    });
+    (width, &text[end..])
 }
 
-fn all_letters<T>(table: &[Column<T>]) -> String {
-    let mut letters: Vec<char> = table.iter().filter_map(|column| column.letter).collect();
+/// The number in front, perhaps with a sign, and the rest.
+fn leading_number(text: &str) -> (i32, &str) {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return (0, text);
+    }
+    let (width, rest) = leading_digits(digits);
+    (sign * width, rest)
+}
+
+fn all_letters<T>(columns: &[Column<T>]) -> String {
+    let mut letters: Vec<char> = columns.iter().filter_map(|column| column.letter).collect();
     letters.sort_by_key(|letter| (letter.is_ascii_uppercase(), *letter));
     letters.dedup();
-    letters
-        .iter()
-        .map(|letter| format!("%{letter}"))
-        .collect::<Vec<_>>()
-        .join("|")
-}
-
-/// An order of rows: columns, each rising or falling.
-pub struct Order<T: 'static> {
-    keys: Vec<(&'static Column<T>, bool)>,
-}
-
-/// Reads a `-S` list such as `P,t,-p`. The error names a letter that means nothing.
-pub fn order<T>(list: &str, table: &'static [Column<T>]) -> Result<Order<T>, String> {
-    let mut keys = Vec::new();
-    for token in list
-        .split(',')
-        .map(str::trim)
-        .filter(|token| !token.is_empty())
-    {
-        let (descending, letter) = match token.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, token.strip_prefix('+').unwrap_or(token)),
-        };
-        // `#P` asks for the order of the configuration, which is how partitions sort anyway.
-        let mut chars = letter.trim_start_matches('#').chars();
-        let wanted = chars.next();
-        let column = table
-            .iter()
-            .find(|column| column.letter.is_some() && column.letter == wanted);
-        let (Some(column), None) = (column, chars.next()) else {
-            return Err(format!("Invalid sort specification: {token}"));
-        };
-        keys.push((column, descending));
-    }
-    Ok(Order { keys })
-}
-
-impl<T> Order<T> {
-    /// Compares two rows.
-    pub fn compare(&self, view: &View, a: &T, b: &T) -> Ordering {
-        for (column, descending) in &self.keys {
-            let order = match column.key {
-                Some(key) => key(a).cmp(&key(b)),
-                None => (column.cell)(view, a).cmp(&(column.cell)(view, b)),
-            };
-            let order = if *descending { order.reverse() } else { order };
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
-        Ordering::Equal
-    }
-}
-
-/// Sorts rows by a `-S` list; the order among equals stays.
-pub fn sort<T>(
-    rows: &mut [T],
-    list: &str,
-    table: &'static [Column<T>],
-    view: &View,
-) -> Result<(), String> {
-    let order = order(list, table)?;
-    rows.sort_by(|a, b| order.compare(view, a, b));
-    Ok(())
+    let all: Vec<String> = letters.iter().map(|letter| format!("%{letter}")).collect();
+    all.join("|")
 }
 
 /// `--helpformat`: every letter; eight to a line.
-pub fn letters_help<T>(table: &[Column<T>]) -> String {
-    let letters = table
-        .iter()
-        .filter_map(|column| column.letter)
-        .map(|letter| format!("%{letter}"));
-    in_columns(letters.collect(), 8, 6)
+pub fn letters_help<T>(table: &Table<T>) -> String {
+    let listed = table.columns.iter().filter(|column| !column.hidden);
+    let letters = listed.filter_map(|column| column.letter);
+    in_columns(letters.map(|letter| format!("%{letter}")).collect(), 8, 6)
 }
 
 /// `--helpFormat`: every name; four to a line.
-pub fn names_help<T>(table: &[Column<T>]) -> String {
-    let mut names: Vec<_> = table
-        .iter()
-        .filter_map(|c| c.names.first())
-        .map(|n| (*n).to_owned())
-        .collect();
-    names.sort_by_key(|name| name.to_ascii_lowercase());
-    names.dedup();
-    in_columns(names, 4, NAMED_WIDTH)
+pub fn names_help<T>(table: &Table<T>) -> String {
+    let listed = table.columns.iter().filter(|column| !column.hidden);
+    let names = listed.filter_map(|column| column.names.first());
+    in_columns(names.map(|name| (*name).to_owned()).collect(), 4, 20)
 }
 
 fn in_columns(words: Vec<String>, per_line: usize, width: usize) -> String {
     let line = |words: &[String]| {
-        words
-            .iter()
-            .map(|word| format!("{word:<width$}"))
-            .collect::<String>()
-            + "\n"
+        let padded: String = words.iter().map(|word| format!("{word:<width$}")).collect();
+        padded + "\n"
     };
     words.chunks(per_line).map(line).collect()
 }

@@ -1,12 +1,15 @@
-//! The columns of `squeue`.
+//! The columns of `squeue`, in the order in which `--helpformat` lists them.
 
-use super::format::{Column, Key};
-use super::job_text::{self as text, Stream};
+use super::format::{Cell, Column, Table};
+use super::job_row::{JobRow, push};
+use super::job_text as text;
 use super::{View, or_null};
-use spur_core::api::JobView;
-use spur_core::job::state::JobState;
-use spur_core::slurm::{hostlist, signal, timespec};
+use spur_core::slurm::signal;
 use spur_core::time::Millis;
+
+mod fields;
+
+use fields::*;
 
 /// `squeue`.
 pub const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
@@ -16,405 +19,546 @@ pub const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 pub const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 /// `squeue --only-job-state`.
 pub const STATES: &str = "%.18i %.2t";
-/// Order of the lines.
-pub const SORT: &str = "P,t,-p";
-/// Order of the lines of `squeue --start`.
-pub const SORT_START: &str = "S,P,t,-p";
+
+/// Every column.
+pub static TABLE: Table<JobRow> = Table {
+    columns: COLUMNS,
+    bad_letter: "Invalid job format specification",
+    bad_name: "Invalid job format specification",
+};
 
 type Names = &'static [&'static str];
-type Cell = fn(&View, &JobView) -> String;
 
-const fn column(letter: char, names: Names, header: &'static str, cell: Cell) -> Column<JobView> {
-    Column {
-        letter: Some(letter),
-        names,
-        header,
-        cell,
-        key: None,
-    }
-}
-
-/// A column sorted by a number.
-const fn number(
+const fn of(
     letter: char,
     names: Names,
     header: &'static str,
-    cell: Cell,
-    key: fn(&JobView) -> Key,
-) -> Column<JobView> {
-    Column {
-        letter: Some(letter),
-        names,
-        header,
-        cell,
-        key: Some(key),
-    }
+    cell: Cell<JobRow>,
+) -> Column<JobRow> {
+    Column::new(Some(letter), names, header, cell)
 }
 
 /// A column without a letter.
-const fn named(names: Names, header: &'static str, cell: Cell) -> Column<JobView> {
-    Column {
-        letter: None,
-        names,
-        header,
-        cell,
-        key: None,
+const fn named(names: Names, header: &'static str, cell: Cell<JobRow>) -> Column<JobRow> {
+    Column::new(None, names, header, cell)
+}
+
+const NULL: Cell<JobRow> = Cell::Fixed("(null)");
+const NOTHING: Cell<JobRow> = Cell::Fixed("N/A");
+const NA: Cell<JobRow> = Cell::Fixed("NA");
+const ZERO: Cell<JobRow> = Cell::Fixed("0");
+
+fn moment(view: &View, at: Option<Millis>, out: &mut String) {
+    match at {
+        Some(at) => view.clock.write(at, out),
+        None => out.push_str("N/A"),
     }
 }
 
-fn id(_: &View, job: &JobView) -> String {
-    job.id.to_string()
-}
-
-fn by_id(job: &JobView) -> Key {
-    Key::Number(job.id.0.into())
-}
-
-fn null(_: &View, _: &JobView) -> String {
-    "(null)".to_owned()
-}
-
-fn not_applicable(_: &View, _: &JobView) -> String {
-    "N/A".to_owned()
-}
-
-fn any(_: &View, _: &JobView) -> String {
-    "*".to_owned()
-}
-
-fn zero(_: &View, _: &JobView) -> String {
-    "0".to_owned()
-}
-
-fn moment(view: &View, at: Option<Millis>) -> String {
-    view.clock.stamp_or(at, "N/A")
-}
-
-/// Moments that are not known sort last.
-fn by_moment(at: Option<Millis>) -> Key {
-    Key::Number(at.map_or(i128::MAX, |at| at.0.into()))
-}
-
-fn priority_share(_: &View, job: &JobView) -> String {
-    format!("{:.14}", f64::from(job.priority) / f64::from(u32::MAX))
-}
-
-fn by_priority(job: &JobView) -> Key {
-    Key::Number(job.priority.into())
-}
-
-fn user(_: &View, job: &JobView) -> String {
-    job.spec.owner.user.clone()
-}
-
-fn group(_: &View, job: &JobView) -> String {
-    job.spec.owner.group.clone()
-}
-
-fn run_time(view: &View, job: &JobView) -> String {
-    timespec::elapsed(text::run_secs(view, job))
-}
-
-fn cpus(_: &View, job: &JobView) -> String {
-    text::cpu_count(job).to_string()
-}
-
-fn nodes(_: &View, job: &JobView) -> String {
-    text::node_count(job).to_string()
-}
-
-fn over_subscribe(_: &View, job: &JobView) -> String {
-    if job.spec.exclusive { "NO" } else { "OK" }.to_owned()
-}
-
-/// Every column. The order is that of the letters, then of the names.
-pub static COLUMNS: &[Column<JobView>] = &[
-    column('a', &["Account"], "ACCOUNT", |_, j| {
-        or_null(&j.spec.account).to_owned()
-    }),
-    column('b', &["tres-per-node", "Gres"], "TRES_PER_NODE", |_, j| {
-        text::tres_gpus(j.spec.gpus_per_node.as_ref())
-    }),
-    column('c', &["MinCPUs"], "MIN_CPUS", |_, j| {
-        text::cpus_per_node(j).to_string()
-    }),
-    column('d', &["MinTmpDisk"], "MIN_TMP_DISK", zero),
-    number(
-        'e',
-        &["EndTime"],
-        "END_TIME",
-        |v, j| moment(v, text::end(v, j)),
-        |j| by_moment(j.ended),
+static COLUMNS: &[Column<JobRow>] = &[
+    of(
+        'a',
+        &["Account"],
+        "ACCOUNT",
+        Cell::Name(|r| or_null(&r.job.spec.account)),
     ),
-    column('f', &["Feature"], "FEATURES", |_, j| {
-        or_null(&j.spec.constraint).to_owned()
-    }),
-    column('g', &["GroupName"], "GROUP", group),
-    column('h', &["OverSubscribe"], "OVER_SUBSCRIBE", over_subscribe),
-    number('i', &["JobArrayId"], "JOBID", id, by_id),
-    column('j', &["Name"], "NAME", |_, j| j.spec.name.clone()),
-    column('k', &["Comment"], "COMMENT", |_, j| {
-        or_null(&j.spec.comment).to_owned()
-    }),
-    column('l', &["TimeLimit"], "TIME_LIMIT", |_, j| {
-        text::time_limit(j)
-    }),
-    column('m', &["MinMemory"], "MIN_MEMORY", |v, j| {
-        v.mib(text::memory_request(j).1)
-    }),
-    column('n', &["ReqNodes"], "REQ_NODES", |_, j| {
-        hostlist::compress(&j.spec.nodelist)
-    }),
-    column('o', &["Command"], "COMMAND", |_, j| {
-        text::command(j).to_owned()
-    }),
-    number('p', &["Priority"], "PRIORITY", priority_share, by_priority),
-    column('q', &["QOS"], "QOS", |_, j| or_null(&j.spec.qos).to_owned()),
-    column('r', &["Reason"], "REASON", |_, j| text::reason(j)),
-    number(
-        't',
-        &["StateCompact"],
-        "ST",
-        |_, j| text::state_compact(j).to_owned(),
-        by_state,
+    named(
+        &["AccrueTime"],
+        "ACCRUE_TIME",
+        Cell::Write(|v, r, o| moment(v, text::accrues(&r.job), o)),
     ),
-    column('u', &["UserName"], "USER", user),
-    column('v', &["Reservation"], "RESERVATION", null),
-    column('w', &["WCKey"], "WCKEY", null),
-    column('x', &["ExcNodes"], "EXC_NODES", |_, j| {
-        hostlist::compress(&j.spec.exclude)
-    }),
-    number(
+    named(
+        &["admin_comment"],
+        "ADMIN_COMMENT",
+        Cell::Name(|r| or_null(&r.job.spec.extras().admin_comment)),
+    ),
+    named(
+        &["AllocNodes"],
+        "ALLOC_NODES",
+        Cell::Name(|r| or_null(&r.job.spec.submit_host)),
+    ),
+    named(
+        &["AllocSID"],
+        "ALLOC_SID",
+        Cell::Write(|_, r, o| push(o, r.job.spec.submit_sid)),
+    ),
+    of(
+        'F',
+        &["ArrayJobId"],
+        "ARRAY_JOB_ID",
+        Cell::Write(|_, r, o| push(o, r.array_or_job())),
+    ),
+    of(
+        'K',
+        &["ArrayTaskId"],
+        "ARRAY_TASK_ID",
+        Cell::Write(|_, r, o| r.write_tasks(o)),
+    ),
+    named(&["AssocId"], "ASSOC_ID", ZERO),
+    named(
+        &["BatchFlag"],
+        "BATCH_FLAG",
+        Cell::Write(|_, r, o| push(o, u32::from(is_batch(r)))),
+    ),
+    of('B', &["BatchHost"], "EXEC_HOST", Cell::Name(exec_host)),
+    named(&["BoardsPerNode"], "BOARDS_PER_NODE", NOTHING),
+    named(
+        &["BurstBuffer"],
+        "BURST_BUFFER",
+        Cell::Name(|r| or_null(&r.job.spec.extras().burst_buffer)),
+    ),
+    named(&["BurstBufferState"], "BURST_BUFFER_STATE", Cell::Fixed("")),
+    named(
+        &["Cluster"],
+        "CLUSTER",
+        Cell::Write(|v, _, o| o.push_str(&v.cluster)),
+    ),
+    named(
+        &["ClusterFeature"],
+        "CLUSTER_FEATURES",
+        Cell::Name(|r| or_null(&r.job.spec.extras().cluster_features)),
+    ),
+    of(
+        'o',
+        &["Command"],
+        "COMMAND",
+        Cell::Name(|r| or_null(&r.job.spec.command)),
+    ),
+    of(
+        'k',
+        &["Comment"],
+        "COMMENT",
+        Cell::Name(|r| or_null(&r.job.spec.comment)),
+    ),
+    named(
+        &["Container"],
+        "CONTAINER",
+        Cell::Name(|r| or_null(&r.job.spec.extras().container)),
+    ),
+    named(
+        &["ContainerId"],
+        "CONTAINERID",
+        Cell::Name(|r| or_null(&r.job.spec.extras().container_id)),
+    ),
+    of(
+        'O',
+        &["Contiguous"],
+        "CONTIGUOUS",
+        Cell::Write(|_, r, o| push(o, u32::from(r.job.spec.contiguous))),
+    ),
+    of(
+        'I',
+        &["Cores"],
+        "CORES_PER_SOCKET",
+        Cell::Text(|_, r| text::given(r.job.spec.extras().cores_per_socket, "*")),
+    ),
+    of('X', &["CoreSpec"], "CORE_SPEC", Cell::Text(core_spec)),
+    named(&["CPUsPerTask"], "CPUS_PER_TASK", Cell::Text(cpus_per_task)),
+    named(
+        &["cpus-per-task"],
+        "CPUS_PER_TASK",
+        Cell::Text(cpus_per_task),
+    ),
+    named(
+        &["cpus-per-tres"],
+        "CPUS_PER_TRES",
+        Cell::Text(|_, r| or_na(text::per_gpu(r.job.spec.cpus_per_gpu.into()))),
+    ),
+    named(
+        &["Deadline"],
+        "DEADLINE",
+        Cell::Write(|v, r, o| moment(v, r.job.spec.extras().deadline, o)),
+    ),
+    named(
+        &["DelayBoot"],
+        "DELAY_BOOT",
+        Cell::Write(|_, r, o| elapsed(o, r.job.spec.extras().delay_boot.unwrap_or(0))),
+    ),
+    of(
+        'E',
+        &["Dependency"],
+        "DEPENDENCY",
+        Cell::Name(|r| or_null(&r.job.dependency)),
+    ),
+    named(
+        &["DerivedEC"],
+        "DERIVED_EC",
+        Cell::Text(|_, r| signal::pair(r.job.derived_exit)),
+    ),
+    named(
+        &["EligibleTime"],
+        "ELIGIBLE_TIME",
+        Cell::Write(|v, r, o| moment(v, text::eligible(&r.job), o)),
+    ),
+    of('e', &["EndTime"], "END_TIME", Cell::Write(end_time)),
+    of(
+        'x',
+        &["ExcNodes"],
+        "EXC_NODES",
+        Cell::Text(|_, r| text::hosts(&r.job.spec.exclude)),
+    )
+    .whole(),
+    named(
+        &["exit_code"],
+        "EXIT_CODE",
+        Cell::Text(|_, r| signal::pair(r.job.exit)),
+    ),
+    of(
+        'f',
+        &["Feature"],
+        "FEATURES",
+        Cell::Name(|r| or_null(&r.job.spec.constraint)),
+    ),
+    of('b', &["Gres"], "TRES_PER_NODE", Cell::Text(gpus_per_node)).hidden(),
+    of(
+        'G',
+        &["GroupId"],
+        "GROUP",
+        Cell::Write(|_, r, o| push(o, r.job.spec.owner.gid.0)),
+    ),
+    of(
+        'g',
+        &["GroupName"],
+        "GROUP",
+        Cell::Name(|r| &r.job.spec.owner.group),
+    ),
+    named(&["HetJobId", "PackJobId"], "HET_JOB_ID", NOTHING),
+    named(&["HetJobIdSet", "PackJobIdSet"], "HET_JOB_ID_SET", NOTHING),
+    named(
+        &["HetJobOffset", "PackJobOffset"],
+        "HET_JOB_OFFSET",
+        NOTHING,
+    ),
+    of(
+        'i',
+        &["JobArrayId"],
+        "JOBID",
+        Cell::Write(|_, r, o| r.write_id(o)),
+    ),
+    of(
+        'A',
+        &["JobId"],
+        "JOBID",
+        Cell::Write(|_, r, o| push(o, r.job.id.0)),
+    ),
+    named(
+        &["LastSchedEval"],
+        "LAST_SCHED_EVAL",
+        Cell::Write(|v, r, o| moment(v, text::last_evaluation(&r.job), o)),
+    ),
+    of(
+        'W',
+        &["Licenses"],
+        "LICENSES",
+        Cell::Name(|r| or_null(&r.job.spec.extras().licenses)),
+    ),
+    named(
+        &["MaxCPUs"],
+        "MAX_CPUS",
+        Cell::Write(|_, r, o| push(o, text::cpu_count(&r.job))),
+    ),
+    named(
+        &["MaxNodes"],
+        "MAX_NODES",
+        Cell::Write(|_, r, o| push(o, max_nodes(r))),
+    ),
+    named(
+        &["mem-per-tres"],
+        "MEM_PER_TRES",
+        Cell::Text(|_, r| or_na(text::per_gpu(text::memory_per_gpu(&r.job)))),
+    ),
+    named(
+        &["MCSLabel"],
+        "MCSLABEL",
+        Cell::Name(|r| or_null(&r.job.spec.extras().mcs_label)),
+    ),
+    of(
+        'c',
+        &["MinCPUs"],
+        "MIN_CPUS",
+        Cell::Write(|_, r, o| push(o, text::cpus_per_node(&r.job))),
+    ),
+    of(
+        'm',
+        &["MinMemory"],
+        "MIN_MEMORY",
+        Cell::Text(|v, r| v.mib(text::memory_request(&r.job).1)),
+    ),
+    named(&["MinTime"], "TIME_MIN", Cell::Write(min_time)),
+    of(
+        'd',
+        &["MinTmpDisk"],
+        "MIN_TMP_DISK",
+        Cell::Text(|v, r| v.mib(r.job.spec.extras().tmp_mib)),
+    ),
+    of('j', &["Name"], "NAME", Cell::Name(|r| &r.job.spec.name)),
+    named(
+        &["Network"],
+        "NETWORK",
+        Cell::Name(|r| or_null(&r.job.spec.extras().network)),
+    ),
+    of(
         'y',
         &["Nice"],
         "NICE",
-        |_, j| j.spec.nice.to_string(),
-        |j| Key::Number(j.spec.nice.into()),
+        Cell::Text(|_, r| r.job.spec.nice.to_string()),
     ),
-    column('z', &["SCT"], "S:C:T", |_, j| {
-        format!("{}:*:*", text::given(j.spec.sockets_per_node, "*"))
-    }),
-    number('A', &["JobId"], "JOBID", id, by_id),
-    column('B', &["BatchHost"], "EXEC_HOST", |_, j| {
-        text::batch_host(j).unwrap_or("n/a").to_owned()
-    }),
-    number('C', &["NumCPUs"], "CPUS", cpus, |j| {
-        Key::Number(text::cpu_count(j).into())
-    }),
-    number('D', &["NumNodes"], "NODES", nodes, |j| {
-        Key::Number(text::node_count(j).into())
-    }),
-    column('E', &["Dependency"], "DEPENDENCY", null),
-    number('F', &["ArrayJobId"], "ARRAY_JOB_ID", id, by_id),
-    column('G', &["GroupId"], "GROUP", |_, j| {
-        j.spec.owner.gid.to_string()
-    }),
-    column('H', &["Sockets"], "SOCKETS_PER_NODE", |_, j| {
-        text::given(j.spec.sockets_per_node, "*")
-    }),
-    column('I', &["Cores"], "CORES_PER_SOCKET", any),
-    column('J', &["Threads"], "THREADS_PER_CORE", any),
-    column('K', &["ArrayTaskId"], "ARRAY_TASK_ID", not_applicable),
-    column('L', &["TimeLeft"], "TIME_LEFT", |v, j| {
-        text::time_left(v, j)
-    }),
-    column('M', &["TimeUsed"], "TIME", run_time),
-    column('N', &["NodeList"], "NODELIST", |_, j| text::node_list(j)),
-    column('O', &["Contiguous"], "CONTIGUOUS", |_, j| {
-        u8::from(j.spec.contiguous).to_string()
-    }),
-    column('P', &["Partition"], "PARTITION", |_, j| {
-        j.spec.partition.clone()
-    }),
-    number(
+    of(
+        'N',
+        &["NodeList"],
+        "NODELIST",
+        Cell::Write(|_, r, o| text::write_nodes(&r.job, o)),
+    )
+    .whole_if(|_| true),
+    named(
+        &["NTPerCore"],
+        "NTASKS_PER_CORE",
+        Cell::Text(|_, r| text::given(r.job.spec.extras().tasks_per_core, "N/A")),
+    ),
+    named(
+        &["NTPerNode"],
+        "NTASKS_PER_NODE",
+        Cell::Write(|_, r, o| push(o, r.job.spec.tasks_per_node)),
+    ),
+    named(
+        &["NTPerSocket"],
+        "NTASKS_PER_SOCKET",
+        Cell::Text(|_, r| text::given(r.job.spec.tasks_per_socket, "N/A")),
+    ),
+    named(&["NTPerBoard"], "NTASKS_PER_BOARD", ZERO),
+    of(
+        'C',
+        &["NumCPUs"],
+        "CPUS",
+        Cell::Write(|_, r, o| push(o, text::cpu_count(&r.job))),
+    ),
+    of(
+        'D',
+        &["NumNodes"],
+        "NODES",
+        Cell::Write(|_, r, o| push(o, text::node_count(&r.job))),
+    ),
+    named(
+        &["NumTasks"],
+        "TASKS",
+        Cell::Write(|_, r, o| push(o, text::task_count(&r.job))),
+    ),
+    named(&["Origin"], "ORIGIN", NA),
+    named(&["OriginRaw"], "ORIGIN_RAW", NA),
+    of(
+        'h',
+        &["OverSubscribe", "Shared"],
+        "OVER_SUBSCRIBE",
+        Cell::Name(|r| text::sharing(&r.job)),
+    ),
+    of(
+        'P',
+        &["Partition"],
+        "PARTITION",
+        Cell::Name(|r| &r.job.spec.partition),
+    ),
+    named(&["PendingTime"], "PENDING_TIME", Cell::Write(pending_time)),
+    named(&["PreemptTime"], "PREEMPT_TIME", NOTHING),
+    named(
+        &["Prefer"],
+        "PREFER",
+        Cell::Name(|r| or_null(&r.job.spec.prefer)),
+    ),
+    of('p', &["Priority"], "PRIORITY", Cell::Text(priority_share)),
+    of(
         'Q',
         &["PriorityLong"],
         "PRIORITY",
-        |_, j| j.priority.to_string(),
-        by_priority,
+        Cell::Write(|_, r, o| push(o, r.job.priority)),
     ),
-    column('R', &["ReasonList"], "NODELIST(REASON)", |_, j| {
-        text::nodes_or_reason(j)
-    }),
-    number(
+    named(&["Profile"], "PROFILE", Cell::Name(profile)),
+    of(
+        'q',
+        &["QOS"],
+        "QOS",
+        Cell::Name(|r| or_null(&r.job.spec.qos)),
+    ),
+    of('r', &["Reason"], "REASON", Cell::Write(reason)),
+    of(
+        'R',
+        &["ReasonList"],
+        "NODELIST(REASON)",
+        Cell::Write(nodes_or_reason),
+    )
+    .whole_if(|r| !text::shows_reason(&r.job)),
+    named(
+        &["Reboot"],
+        "REBOOT",
+        Cell::Write(|_, r, o| push(o, u32::from(r.job.spec.extras().reboot))),
+    ),
+    of(
+        'n',
+        &["ReqNodes"],
+        "REQ_NODES",
+        Cell::Text(|_, r| text::hosts(&r.job.spec.nodelist)),
+    )
+    .whole(),
+    named(
+        &["ReqSwitch"],
+        "REQ_SWITCH",
+        Cell::Write(|_, r, o| push(o, r.job.spec.switches.map_or(0, |s| s.count))),
+    ),
+    named(
+        &["Requeue"],
+        "REQUEUE",
+        Cell::Write(|_, r, o| push(o, u32::from(r.job.spec.requeue))),
+    ),
+    of(
+        'v',
+        &["Reservation"],
+        "RESERVATION",
+        Cell::Name(|r| or_null(&r.job.spec.extras().reservation)),
+    ),
+    named(&["ResizeTime"], "RESIZE_TIME", NOTHING),
+    named(
+        &["RestartCnt"],
+        "RESTART_COUNT",
+        Cell::Write(|_, r, o| push(o, r.job.restarts)),
+    ),
+    of(
+        'Y',
+        &["SchedNodes"],
+        "SCHEDNODES",
+        Cell::Text(|_, r| text::sched_nodes(&r.job)),
+    )
+    .whole_if(|_| true),
+    of('z', &["SCT"], "S:C:T", Cell::Text(sockets_cores_threads)),
+    named(&["SiblingsActive"], "SIBLINGS_ACTIVE", NA),
+    named(&["SiblingsActiveRaw"], "SIBLINGS_ACTIVE_RAW", NA),
+    named(&["SiblingsViable"], "SIBLINGS_VIABLE", NA),
+    named(&["SiblingsViableRaw"], "SIBLINGS_VIABLE_RAW", NA),
+    of(
+        'H',
+        &["Sockets"],
+        "SOCKETS_PER_NODE",
+        Cell::Text(|_, r| text::given(r.job.spec.sockets_per_node, "*")),
+    ),
+    named(&["SPerBoard"], "SOCKETS_PER_BOARD", ZERO),
+    of(
         'S',
         &["StartTime"],
         "START_TIME",
-        |v, j| moment(v, text::start_shown(v, j)),
-        |j| by_moment(text::start(j)),
+        Cell::Write(|v, r, o| moment(v, text::start_shown(v, &r.job), o)),
     ),
-    number(
+    of(
         'T',
         &["State"],
         "STATE",
-        |_, j| text::state(j).to_owned(),
-        by_state,
+        Cell::Name(|r| text::state(&r.job)),
     ),
-    number(
-        'U',
-        &["UserId"],
-        "UID",
-        |_, j| j.spec.owner.uid.to_string(),
-        |j| Key::Number(j.spec.owner.uid.0.into()),
+    of(
+        't',
+        &["StateCompact"],
+        "ST",
+        Cell::Name(|r| text::state_compact(&r.job)),
     ),
-    number(
+    named(
+        &["StdErr"],
+        "STDERR",
+        Cell::Text(|v, r| text::stream(v, r, text::Stream::Err)),
+    ),
+    named(
+        &["StdIn"],
+        "STDIN",
+        Cell::Text(|v, r| text::stream(v, r, text::Stream::In)),
+    ),
+    named(
+        &["StdOut"],
+        "STDOUT",
+        Cell::Text(|v, r| text::stream(v, r, text::Stream::Out)),
+    ),
+    of(
         'V',
         &["SubmitTime"],
         "SUBMIT_TIME",
-        |v, j| v.clock.stamp(j.submitted),
-        |j| by_moment(Some(j.submitted)),
+        Cell::Write(|v, r, o| v.clock.write(r.job.submitted, o)),
     ),
-    column('W', &["Licenses"], "LICENSES", null),
-    column('X', &["CoreSpec"], "CORE_SPEC", not_applicable),
-    column('Y', &["SchedNodes"], "SCHEDNODES", |_, j| {
-        text::sched_nodes(j)
-    }),
-    column('Z', &["WorkDir"], "WORK_DIR", |_, j| {
-        j.spec.work_dir.clone()
-    }),
-    named(&["AccrueTime"], "ACCRUE_TIME", |v, j| {
-        v.clock.stamp(j.eligible)
-    }),
-    named(&["AllocNodes"], "ALLOC_NODES", |_, j| {
-        or_null(&j.spec.submit_host).to_owned()
-    }),
-    named(&["AllocSID"], "ALLOC_SID", |_, j| {
-        j.spec.submit_sid.to_string()
-    }),
-    named(&["BatchFlag"], "BATCH_FLAG", |_, j| {
-        u8::from(j.spec.kind == spur_core::job::spec::JobKind::Batch).to_string()
-    }),
+    named(&["system_comment"], "SYSTEM_COMMENT", NULL),
+    of(
+        'J',
+        &["Threads"],
+        "THREADS_PER_CORE",
+        Cell::Text(|_, r| text::given(r.job.spec.extras().threads_per_core, "*")),
+    ),
+    of(
+        'L',
+        &["TimeLeft"],
+        "TIME_LEFT",
+        Cell::Text(|v, r| text::time_left(v, &r.job)),
+    )
+    .whole(),
+    of('l', &["TimeLimit"], "TIME_LIMIT", Cell::Write(time_limit)).whole(),
+    of(
+        'M',
+        &["TimeUsed"],
+        "TIME",
+        Cell::Write(|v, r, o| elapsed(o, text::run_secs(v, &r.job))),
+    )
+    .whole(),
     named(
-        &["cpus-per-task", "CPUsPerTask"],
-        "CPUS_PER_TASK",
-        |_, j| {
-            if j.spec.cpus_per_task_set {
-                j.spec.cpus_per_task.to_string()
-            } else {
-                "N/A".to_owned()
-            }
-        },
+        &["tres-alloc", "Tres"],
+        "TRES_ALLOC",
+        Cell::Text(|v, r| text::job_tres(v, &r.job)),
     ),
-    named(&["DerivedEC"], "DERIVED_EC", |_, j| {
-        signal::pair(j.derived_exit)
-    }),
-    named(&["EligibleTime"], "ELIGIBLE_TIME", |v, j| {
-        v.clock.stamp(j.eligible)
-    }),
-    named(&["exit_code"], "EXIT_CODE", |_, j| signal::pair(j.exit)),
-    named(&["MaxCPUs"], "MAX_CPUS", zero),
-    named(&["MaxNodes"], "MAX_NODES", |_, j| {
-        j.spec.nodes_max.to_string()
-    }),
-    named(&["NTPerNode"], "NTASKS_PER_NODE", |_, j| {
-        j.spec.tasks_per_node.to_string()
-    }),
-    named(&["NumTasks"], "TASKS", |_, j| {
-        text::task_count(j).to_string()
-    }),
-    named(&["PendingTime"], "PENDING_TIME", |v, j| {
-        j.started
-            .unwrap_or(v.clock.now)
-            .secs_since(j.submitted)
-            .to_string()
-    }),
-    named(&["Requeue"], "REQUEUE", |_, j| {
-        u8::from(j.spec.requeue).to_string()
-    }),
-    named(&["RestartCnt"], "RESTART_COUNT", |_, j| {
-        j.restarts.to_string()
-    }),
-    named(&["StdErr"], "STDERR", |_, j| text::file(j, Stream::Err)),
-    named(&["StdIn"], "STDIN", |_, j| text::file(j, Stream::In)),
-    named(&["StdOut"], "STDOUT", |_, j| text::file(j, Stream::Out)),
-    named(&["tres-alloc"], "TRES_ALLOC", text::job_tres),
-    named(&["tres-per-job"], "TRES_PER_JOB", |_, j| {
-        text::tres_gpus(j.spec.gpus_total.as_ref())
-    }),
-    named(&["tres-per-task"], "TRES_PER_TASK", |_, j| {
-        text::tres_gpus(j.spec.gpus_per_task.as_ref())
-    }),
-    named(&["admin_comment"], "ADMIN_COMMENT", null),
-    named(&["AssocId"], "ASSOC_ID", zero),
-    named(&["BoardsPerNode"], "BOARDS_PER_NODE", not_applicable),
-    named(&["BurstBuffer"], "BURST_BUFFER", null),
-    named(&["BurstBufferState"], "BURST_BUFFER_STATE", null),
-    named(&["Cluster"], "CLUSTER", not_applicable),
-    named(&["ClusterFeature"], "CLUSTER_FEATURES", null),
-    named(&["Container"], "CONTAINER", null),
-    named(&["ContainerId"], "CONTAINER_ID", null),
-    named(&["cpus-per-tres"], "CPUS_PER_TRES", |_, j| {
-        text::per_gpu(j.spec.cpus_per_gpu.into()).unwrap_or_else(|| "N/A".to_owned())
-    }),
-    named(&["Deadline"], "DEADLINE", not_applicable),
-    named(&["DelayBoot"], "DELAY_BOOT", zero),
-    named(&["HetJobId"], "HET_JOB_ID", not_applicable),
-    named(&["HetJobIdSet"], "HET_JOB_ID_SET", not_applicable),
-    named(&["HetJobOffset"], "HET_JOB_OFFSET", not_applicable),
-    named(&["LastSchedEval"], "LAST_SCHED_EVAL", not_applicable),
-    named(&["mem-per-tres"], "MEM_PER_TRES", |_, j| {
-        text::per_gpu(text::memory_per_gpu(j)).unwrap_or_else(|| "N/A".to_owned())
-    }),
-    named(&["MCSLabel"], "MCSLABEL", null),
-    named(&["MinTime"], "MIN_TIME", not_applicable),
-    named(&["Network"], "NETWORK", null),
-    named(&["NTPerCore"], "NTASKS_PER_CORE", not_applicable),
-    named(&["NTPerSocket"], "NTASKS_PER_SOCKET", |_, j| {
-        text::given(j.spec.tasks_per_socket, "N/A")
-    }),
-    named(&["NTPerBoard"], "NTASKS_PER_BOARD", not_applicable),
-    named(&["Origin"], "ORIGIN", not_applicable),
-    named(&["OriginRaw"], "ORIGIN_RAW", not_applicable),
-    named(&["PreemptTime"], "PREEMPT_TIME", not_applicable),
-    named(&["Prefer"], "PREFER", |_, j| {
-        or_null(&j.spec.prefer).to_owned()
-    }),
-    named(&["Profile"], "PROFILE", not_applicable),
-    named(&["Reboot"], "REBOOT", zero),
-    named(&["ReqSwitch"], "REQ_SWITCH", |_, j| {
-        j.spec.switches.map_or(0, |s| s.count).to_string()
-    }),
-    named(&["ResizeTime"], "RESIZE_TIME", not_applicable),
-    named(&["SiblingsActive"], "SIBLINGS_ACTIVE", not_applicable),
     named(
-        &["SiblingsActiveRaw"],
-        "SIBLINGS_ACTIVE_RAW",
-        not_applicable,
+        &["tres-bind"],
+        "TRES_BIND",
+        Cell::Text(|_, r| or_na(text::task_binding(&r.job))),
     ),
-    named(&["SiblingsViable"], "SIBLINGS_VIABLE", not_applicable),
     named(
-        &["SiblingsViableRaw"],
-        "SIBLINGS_VIABLE_RAW",
-        not_applicable,
+        &["tres-freq"],
+        "TRES_FREQ",
+        Cell::Name(|r| or_not(&r.job.spec.extras().tres_freq)),
     ),
-    named(&["SPerBoard"], "SOCKETS_PER_BOARD", not_applicable),
-    named(&["system_comment"], "SYSTEM_COMMENT", null),
-    named(&["tres-bind"], "TRES_BIND", |_, j| {
-        text::task_binding(j).unwrap_or_else(|| "N/A".to_owned())
-    }),
-    named(&["tres-freq"], "TRES_FREQ", not_applicable),
-    named(&["tres-per-socket"], "TRES_PER_SOCKET", |_, j| {
-        text::tres_gpus(j.spec.gpus_per_socket.as_ref())
-    }),
-    named(&["Wait4Switch"], "WAIT4SWITCH", |_, j| {
-        let wait = j.spec.switches.and_then(|switches| switches.max_wait_secs);
-        wait.map_or_else(|| "0".to_owned(), timespec::elapsed)
-    }),
+    named(
+        &["tres-per-job"],
+        "TRES_PER_JOB",
+        Cell::Text(|_, r| text::tres_gpus(r.job.spec.gpus_total.as_ref())),
+    ),
+    named(
+        &["tres-per-node"],
+        "TRES_PER_NODE",
+        Cell::Text(gpus_per_node),
+    )
+    .hidden(),
+    named(
+        &["tres-per-socket"],
+        "TRES_PER_SOCKET",
+        Cell::Text(|_, r| text::tres_gpus(r.job.spec.gpus_per_socket.as_ref())),
+    ),
+    named(
+        &["tres-per-task"],
+        "TRES_PER_TASK",
+        Cell::Text(|_, r| or_na(text::tres_per_task(&r.job))),
+    ),
+    of(
+        'U',
+        &["UserId"],
+        "UID",
+        Cell::Write(|_, r, o| push(o, r.job.spec.owner.uid.0)),
+    ),
+    of(
+        'u',
+        &["UserName"],
+        "USER",
+        Cell::Name(|r| &r.job.spec.owner.user),
+    ),
+    named(&["Wait4Switch"], "WAIT4SWITCH", Cell::Write(switch_wait)),
+    of(
+        'w',
+        &["WCKey"],
+        "WCKEY",
+        Cell::Name(|r| or_null(&r.job.spec.extras().wckey)),
+    ),
+    of(
+        'Z',
+        &["WorkDir"],
+        "WORK_DIR",
+        Cell::Name(|r| &r.job.spec.work_dir),
+    ),
 ];
-
-/// States sort by their number, as Slurm's do; what is completing comes last.
-fn by_state(job: &JobView) -> Key {
-    let number = match job.state {
-        _ if job.completing => 0x8000,
-        JobState::Pending => 0,
-        JobState::Running => 1,
-        JobState::Suspended => 2,
-        JobState::Completed => 3,
-        JobState::Cancelled => 4,
-        JobState::Failed => 5,
-        JobState::Timeout => 6,
-        JobState::NodeFail => 7,
-        JobState::OutOfMemory => 12,
-    };
-    Key::Number(number)
-}

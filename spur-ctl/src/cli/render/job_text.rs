@@ -1,9 +1,11 @@
 //! Words and numbers that several views derive from a job in the same way.
 
+use super::job_row::JobRow;
 use super::{View, or_null};
 use spur_core::api::JobView;
 use spur_core::id::NodeName;
-use spur_core::job::state::JobState;
+use spur_core::job::spec::JobKind;
+use spur_core::job::state::{JobState, Reason};
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::slurm::{codes, filename, gres, hostlist, timespec};
 use spur_core::time::{Millis, TimeLimit};
@@ -23,22 +25,100 @@ pub fn reason(job: &JobView) -> String {
     codes::reason_with(job.reason, &job.unavailable)
 }
 
-/// Names of the allocation's nodes, folded; empty while the job has none.
-pub fn node_list(job: &JobView) -> String {
-    let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
-    hostlist::compress(&names)
+/// Adds the same.
+pub fn write_reason(job: &JobView, out: &mut String) {
+    if job.unavailable.is_empty() {
+        out.push_str(codes::reason(job.reason));
+    } else {
+        out.push_str(&reason(job));
+    }
 }
 
-/// Where it runs, or why it does not, in parentheses.
-pub fn nodes_or_reason(job: &JobView) -> String {
-    let ended_badly = matches!(
+/// Names of the allocation's nodes, folded; empty while the job has none.
+pub fn node_list(job: &JobView) -> String {
+    let mut list = String::new();
+    write_nodes(job, &mut list);
+    list
+}
+
+/// Adds the same.
+pub fn write_nodes(job: &JobView, out: &mut String) {
+    match job.nodes.as_slice() {
+        [] => {}
+        [one] => out.push_str(one.name.as_str()),
+        nodes => {
+            let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+            out.push_str(&hostlist::compress(&names));
+        }
+    }
+}
+
+/// Names of nodes as a user gave them, folded.
+pub fn hosts(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    hostlist::compress(names)
+}
+
+/// Whether lists show the reason in place of the nodes.
+pub fn shows_reason(job: &JobView) -> bool {
+    let why = matches!(
         job.state,
         JobState::Pending | JobState::Failed | JobState::Timeout | JobState::OutOfMemory
     );
-    if ended_badly && !job.completing {
-        format!("({})", reason(job))
-    } else {
-        node_list(job)
+    why && !job.completing
+}
+
+/// Waits, held.
+pub fn is_held(job: &JobView) -> bool {
+    job.state == JobState::Pending && job.priority == 0
+}
+
+/// From when it may start; unknown while it is held or waits for other jobs.
+pub fn eligible(job: &JobView) -> Option<Millis> {
+    let waits = job.state == JobState::Pending;
+    let unknown = is_held(job)
+        || (waits && !job.dependency.is_empty())
+        || job.reason == Reason::JobArrayTaskLimit;
+    (!unknown).then_some(job.eligible)
+}
+
+/// Since when its waiting counts.
+pub fn accrues(job: &JobView) -> Option<Millis> {
+    if job.reason == Reason::JobArrayTaskLimit {
+        return Some(job.eligible);
+    }
+    eligible(job)
+}
+
+/// When it was last looked at: when it started, or when it was queued.
+pub fn last_evaluation(job: &JobView) -> Option<Millis> {
+    Some(job.started.unwrap_or(job.submitted))
+}
+
+/// Whether it runs without a limit.
+pub fn runs_for_ever(job: &JobView) -> bool {
+    job.spec.time_limit == Some(TimeLimit::Unlimited) && job.started.is_some()
+}
+
+/// Most nodes that it was asked to get while it waits; 0 if that was not said.
+pub fn max_nodes(job: &JobView) -> u32 {
+    let spec = &job.spec;
+    match job.state {
+        JobState::Pending if spec.nodes_set => spec.nodes_max,
+        // A job that was submitted held has its nodes counted at once.
+        JobState::Pending if spec.hold => spec.nodes_min.max(1),
+        _ => 0,
+    }
+}
+
+/// `OK`, `NO`, `YES`: whether others may run on its nodes.
+pub fn sharing(job: &JobView) -> &'static str {
+    match (job.spec.exclusive, job.spec.extras().oversubscribe) {
+        (true, _) => "NO",
+        (false, true) => "YES",
+        (false, false) => "OK",
     }
 }
 
@@ -67,14 +147,19 @@ pub fn end(view: &View, job: &JobView) -> Option<Millis> {
     job.ended.or_else(by_limit)
 }
 
-/// The nodes where it is expected to start, folded; `(null)` if none are known.
-pub fn sched_nodes(job: &JobView) -> String {
-    let nodes = job
+/// The nodes where it is expected to start.
+pub fn planned_nodes(job: &JobView) -> Vec<&str> {
+    let expected = job
         .expected
         .as_ref()
-        .map_or(&[][..], |expected| &expected.nodes);
-    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-    or_null(&hostlist::compress(&names)).to_owned()
+        .filter(|_| job.state == JobState::Pending);
+    let nodes = expected.map_or(&[][..], |expected| &expected.nodes);
+    nodes.iter().map(NodeName::as_str).collect()
+}
+
+/// The same, folded; `(null)` if none are known.
+pub fn sched_nodes(job: &JobView) -> String {
+    or_null(&hostlist::compress(&planned_nodes(job))).to_owned()
 }
 
 /// The first node, where a batch script runs.
@@ -82,12 +167,15 @@ pub fn batch_host(job: &JobView) -> Option<&str> {
     job.nodes.first().map(|node| node.name.as_str())
 }
 
-/// Seconds that the job has run.
+/// Seconds that the job has run; those for which it was stopped do not count.
 pub fn run_secs(view: &View, job: &JobView) -> u64 {
     let Some(started) = job.started else { return 0 };
-    let running = job.state == JobState::Running;
-    let until = job.ended.filter(|_| !running).unwrap_or(view.clock.now);
-    until.secs_since(started)
+    let running = matches!(job.state, JobState::Running | JobState::Suspended);
+    let ended = job.ended.filter(|_| !running);
+    let until = job.suspended.or(ended).unwrap_or(view.clock.now);
+    until
+        .secs_since(started)
+        .saturating_sub(job.suspended_ms / 1000)
 }
 
 /// The limit, for lists.
@@ -203,8 +291,31 @@ pub fn per_gpu(count: u64) -> Option<String> {
 
 /// `gres/gpu:per_task:2`: each task sees its own GPUs; nothing if they are not asked for by task.
 pub fn task_binding(job: &JobView) -> Option<String> {
+    let given = &job.spec.extras().tres_bind;
+    if !given.is_empty() {
+        return Some(given.clone());
+    }
     let gpus = job.spec.gpus_per_task.as_ref()?;
     (gpus.count > 0).then(|| format!("gres/gpu:per_task:{}", gpus.count))
+}
+
+/// `cpu=2,gres/gpu=1`: what each task gets, as far as that was said.
+pub fn tres_per_task(job: &JobView) -> Option<String> {
+    let spec = &job.spec;
+    let mut words: Vec<String> = Vec::new();
+    if spec.cpus_per_task_set {
+        words.push(format!("cpu={}", spec.cpus_per_task));
+    }
+    let gpus = spec.gpus_per_task.as_ref().filter(|gpus| gpus.count > 0);
+    words.extend(gpus.map(|gpus| match gpus.model.as_str() {
+        "" => format!("gres/gpu={}", gpus.count),
+        model => format!("gres/gpu:{model}={}", gpus.count),
+    }));
+    let other = &spec.extras().tres_per_task;
+    if words.is_empty() && !other.is_empty() {
+        words.push(other.clone());
+    }
+    (!words.is_empty()).then(|| words.join(","))
 }
 
 /// MiB for each GPU; 0 if memory was not asked for like that.
@@ -271,13 +382,46 @@ pub enum Stream {
     Err,
 }
 
-/// Where the batch script's stream goes, as it was asked for.
+/// Where the batch script's stream goes: absolute, with the symbols replaced. A record that stands for several tasks has the
+/// number that Slurm has for "none" in place of `%a`.
+pub fn file(job: &JobView, stream: Stream) -> String {
+    let array = job.array.as_ref();
+    file_of(
+        job,
+        array.map(|array| (array.job.0, array.task.unwrap_or(NO_TASK))),
+        stream,
+    )
+}
+
+/// What Slurm shows for the index of a record that has none.
+const NO_TASK: u32 = 0xffff_fffe;
+
+fn file_of(job: &JobView, array: Option<(u32, u32)>, stream: Stream) -> String {
+    let spec = &job.spec;
+    let names = filename::Names {
+        job: job.id.0,
+        array,
+        step: spur_core::id::StepKind::Batch,
+        task: 0,
+        node: 0,
+        host: batch_host(job).unwrap_or("n/a"),
+        name: &spec.name,
+        user: &spec.owner.user,
+    };
+    absolute(job, filename::expand(asked(job, stream), &names))
+}
+
+/// Where the batch script's stream goes: absolute, with its symbols as they are.
+pub fn pattern(job: &JobView, stream: Stream) -> String {
+    absolute(job, asked(job, stream).to_owned())
+}
+
 fn asked(job: &JobView, stream: Stream) -> &str {
     let spec = &job.spec;
-    let output = if spec.stdout.is_empty() {
-        filename::DEFAULT_OUTPUT
-    } else {
-        &spec.stdout
+    let output = match (spec.stdout.as_str(), &job.array) {
+        ("", None) => filename::DEFAULT_OUTPUT,
+        ("", Some(_)) => filename::DEFAULT_ARRAY_OUTPUT,
+        (stdout, _) => stdout,
     };
     match stream {
         Stream::In if spec.stdin.is_empty() => "/dev/null",
@@ -287,33 +431,32 @@ fn asked(job: &JobView, stream: Stream) -> &str {
     }
 }
 
-/// The same, absolute, with its symbols as they are.
-pub fn pattern(job: &JobView, stream: Stream) -> String {
-    absolute(asked(job, stream), &job.spec.work_dir)
-}
-
-fn absolute(path: &str, folder: &str) -> String {
+fn absolute(job: &JobView, path: String) -> String {
     if path.starts_with('/') {
-        path.to_owned()
+        path
     } else {
-        format!("{folder}/{path}")
+        format!("{}/{path}", job.spec.work_dir)
     }
 }
 
-/// Where the batch script's stream goes: absolute, with the symbols replaced.
-pub fn file(job: &JobView, stream: Stream) -> String {
-    let (spec, pattern) = (&job.spec, asked(job, stream));
-    let names = filename::Names {
-        job: job.id.0,
-        array: None,
-        step: spur_core::id::StepKind::Batch,
-        task: 0,
-        node: 0,
-        host: batch_host(job).unwrap_or("n/a"),
-        name: &spec.name,
-        user: &spec.owner.user,
+/// What `-O StdOut` and the like show: as the job has it, and with the symbols replaced under `--expand-patterns`.
+pub fn stream(view: &View, row: &JobRow, stream: Stream) -> String {
+    let job = &row.job;
+    let own = match stream {
+        Stream::In => &job.spec.stdin,
+        Stream::Out => &job.spec.stdout,
+        Stream::Err => &job.spec.stderr,
     };
-    absolute(&filename::expand(pattern, &names), &spec.work_dir)
+    let batch = job.spec.kind == JobKind::Batch;
+    if own.is_empty() && (!batch || stream == Stream::Err) {
+        return "(null)".to_owned();
+    }
+    if view.expand_patterns {
+        let index = row.index().unwrap_or(NO_TASK);
+        let array = job.array.as_ref().map(|array| (array.job.0, index));
+        return file_of(job, array, stream);
+    }
+    pattern(job, stream)
 }
 
 /// The command as records show it.

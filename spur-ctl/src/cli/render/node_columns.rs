@@ -1,15 +1,15 @@
 //! The columns of `sinfo`.
 
-use super::format::{Column, Key};
+use super::format::{Cell, Column, Table};
 use super::node_groups::{Group, cpu_counts, node_counts};
-use super::node_text::{comment, features, load, rank, reason_by, topology};
+use super::node_text::{comment, features, load, reason_by, topology};
 use super::show_partition::limited;
 use super::{View, or_null};
 use spur_core::api::NodeView;
 use spur_core::id::NodeName;
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::resources::Inventory;
-use spur_core::slurm::codes::node_state::{self, State};
+use spur_core::slurm::codes::node_state;
 use spur_core::slurm::{gres, hostlist, timespec};
 use spur_core::time::TimeLimit;
 use std::cmp::Ordering;
@@ -29,49 +29,30 @@ pub const NODES_LONG: &str = "%#N %.6D %.#P %.11T %4c %.8z %.6m %.8d %.6w %.8f %
 pub const REASONS: &str = "%20E %9u %19H %N";
 /// `sinfo -R -l`.
 pub const REASONS_LONG: &str = "%20E %12U %19H %6t %N";
-/// Order of the lines.
-pub const SORT: &str = "P,-t";
-/// Order of the lines of `-N`.
-pub const SORT_NODES: &str = "N";
 
 type Names = &'static [&'static str];
-type Cell = fn(&View, &Group) -> String;
+type Text = fn(&View, &Group) -> String;
 
-const fn column(letter: char, names: Names, header: &'static str, cell: Cell) -> Column<Group> {
-    Column {
-        letter: Some(letter),
-        names,
-        header,
-        cell,
-        key: None,
-    }
+const fn column(letter: char, names: Names, header: &'static str, cell: Text) -> Column<Group> {
+    Column::new(Some(letter), names, header, Cell::Text(cell))
 }
 
-const fn sorted(
+const fn named(names: Names, header: &'static str, cell: Text) -> Column<Group> {
+    Column::new(None, names, header, Cell::Text(cell))
+}
+
+const fn fixed(
     letter: char,
     names: Names,
     header: &'static str,
-    cell: Cell,
-    key: fn(&Group) -> Key,
+    text: &'static str,
 ) -> Column<Group> {
-    Column {
-        letter: Some(letter),
-        names,
-        header,
-        cell,
-        key: Some(key),
-    }
+    Column::new(Some(letter), names, header, Cell::Fixed(text))
 }
 
-const fn named(names: Names, header: &'static str, cell: Cell) -> Column<Group> {
-    Column {
-        letter: None,
-        names,
-        header,
-        cell,
-        key: None,
-    }
-}
+/// `-O all`: every letter, those in upper case with a blank behind, as Slurm has it.
+pub const ALL: &str = "%a|%b|%c|%d|%e|%f|%g|%h|%i|%l|%m|%n|%o|%p|%r|%s|%t|%u|%v|%w|%z|\
+    %A |%B |%C |%D |%E |%F |%G |%H |%I |%L |%M |%N |%O |%P |%R |%S |%T |%U |%V |%X |%Y |%Z ";
 
 /// Whether a column says something of the partition.
 pub fn of_partition(column: &Column<Group>) -> bool {
@@ -84,7 +65,7 @@ pub fn of_partition(column: &Column<Group>) -> bool {
 pub fn tells_apart(column: &Column<Group>, exact: bool) -> bool {
     match column.letter {
         Some(letter) => "tTEHuUGfbno".contains(letter) || (exact && "cmdwXYZzOe".contains(letter)),
-        None => !matches!(column.names.first(), Some(&"AllocMem")) || exact,
+        None => true,
     }
 }
 
@@ -114,16 +95,12 @@ fn marked(_: &View, group: &Group) -> String {
     )
 }
 
-fn by_partition(group: &Group) -> Key {
-    Key::Number(group.partition.0 as i128)
-}
-
 fn availability(_: &View, group: &Group) -> String {
     match partition(group).state {
         PartitionState::Up => "up",
         PartitionState::Down => "down",
         PartitionState::Drain => "drain",
-        PartitionState::Inactive => "inact",
+        PartitionState::Inactive => "inactive",
     }
     .to_owned()
 }
@@ -180,11 +157,6 @@ fn state(group: &Group, text: impl Fn(&NodeView) -> String) -> String {
         .map_or_else(|| "n/a".to_owned(), |node| text(node))
 }
 
-fn by_state(group: &Group) -> Key {
-    let rank = group.nodes.first().map(|node| rank(State::of(node).base));
-    Key::Number(rank.unwrap_or(0).into())
-}
-
 fn node_list(_: &View, group: &Group) -> String {
     let names: Vec<&str> = group
         .nodes
@@ -192,16 +164,6 @@ fn node_list(_: &View, group: &Group) -> String {
         .map(|node| node.node.name.as_str())
         .collect();
     hostlist::compress(&names)
-}
-
-fn by_first_node(group: &Group) -> Key {
-    let name = group
-        .nodes
-        .first()
-        .map(|node| node.node.name.as_str())
-        .unwrap_or_default();
-    let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    Key::Text(format!("{} {:0>20}", &name[..digits], &name[digits..]))
 }
 
 fn shares(counts: &[impl std::fmt::Display]) -> String {
@@ -263,10 +225,6 @@ fn cpu_load(_: &View, group: &Group) -> String {
     range(group, |node| node.node.load_x100, load)
 }
 
-fn fixed(text: &'static str) -> String {
-    text.to_owned()
-}
-
 /// Nodes of a job: `1-infinite`, `2-4`, `2`.
 fn job_size(partition: &Partition) -> String {
     match (partition.min_nodes.max(1), partition.max_nodes) {
@@ -274,6 +232,46 @@ fn job_size(partition: &Partition) -> String {
         (least, most) if least == most => least.to_string(),
         (least, most) => format!("{least}-{most}"),
     }
+}
+
+/// A list of names, or `all`.
+fn or_all(names: &[String]) -> String {
+    if names.is_empty() {
+        "all".to_owned()
+    } else {
+        names.join(",")
+    }
+}
+
+fn alloc_nodes(_: &View, group: &Group) -> String {
+    match partition(group).alloc_nodes.as_str() {
+        "" => "all".to_owned(),
+        hosts => hosts.to_owned(),
+    }
+}
+
+fn preempt_mode(_: &View, group: &Group) -> String {
+    match partition(group).preempt_mode.as_str() {
+        "" => "OFF".to_owned(),
+        mode => mode.to_owned(),
+    }
+}
+
+fn sharing(partition: &Partition) -> String {
+    match partition.over_subscribe.as_str() {
+        "" => "NO".to_owned(),
+        how => how.to_owned(),
+    }
+}
+
+fn reserved(node: &NodeView) -> String {
+    node.reservations.join(",")
+}
+
+/// Memory of the jobs on the last node, as Slurm has it.
+fn allocated_memory(_: &View, group: &Group) -> String {
+    let last = group.nodes.last().map(|node| node.node.memory_used);
+    last.unwrap_or(0).to_string()
 }
 
 /// The least weight, with `+` if some node has more.
@@ -286,133 +284,123 @@ fn weight(_: &View, group: &Group) -> String {
     }
 }
 
-/// Every column.
-pub static COLUMNS: &[Column<Group>] = &[
+/// Every column, in the order in which `--helpformat` lists them.
+pub static TABLE: Table<Group> = Table {
+    columns: COLUMNS,
+    bad_letter: "Invalid node format specification",
+    bad_name: "Invalid job format specification",
+};
+
+static COLUMNS: &[Column<Group>] = &[
+    named(&["AllocMem"], "ALLOCMEM", allocated_memory),
+    column('S', &["AllocNodes"], "ALLOCNODES", alloc_nodes),
     column('a', &["Available"], "AVAIL", availability),
-    column('b', &["features_act"], "ACTIVE_FEATURES", |_, g| {
-        first(g, features)
+    fixed('V', &["Cluster"], "CLUSTER", "N/A"),
+    named(&["Comment"], "COMMENT", |_, g| {
+        first(g, |n| or_null(comment(n).unwrap_or("")).to_owned())
     }),
-    column('c', &["CPUs"], "CPUS", |_, g| {
-        least(g, |inventory| inventory.cpus.into())
+    column('Y', &["Cores"], "CORES", |_, g| {
+        least(g, |i| i.cores_per_socket.into())
     }),
-    column('d', &["Disk"], "TMP_DISK", |_, _| fixed("0")),
-    column('e', &["FreeMem"], "FREE_MEM", free_memory),
+    column('c', &["CPUs"], "CPUS", |_, g| least(g, |i| i.cpus.into())),
+    column('O', &["CPUsLoad"], "CPU_LOAD", cpu_load),
+    column('C', &["CPUsState"], "CPUS(A/I/O/T)", cpus),
+    column('L', &["DefaultTime"], "DEFAULTTIME", default_limit),
+    fixed('d', &["Disk"], "TMP_DISK", "0"),
+    named(&["Extra"], "EXTRA", |_, g| {
+        first(g, |n| or_null(&n.extra).to_owned())
+    }),
     column('f', &["Features"], "AVAIL_FEATURES", |_, g| {
         first(g, features)
     }),
-    column('g', &["Groups"], "GROUPS", |_, _| fixed("all")),
-    column('h', &["OverSubscribe"], "OVERSUBSCRIBE", |_, _| fixed("NO")),
-    column('i', &["Reservation"], "RESERVATION", |_, _| String::new()),
-    column('l', &["Time"], "TIMELIMIT", |_, g| {
-        limit(partition(g).max_time)
+    column('b', &["features_act"], "ACTIVE_FEATURES", |_, g| {
+        first(g, features)
+    }),
+    column('e', &["FreeMem"], "FREE_MEM", free_memory),
+    column('G', &["Gres"], "GRES", gpus),
+    column('G', &["GresUsed"], "GRES_USED", gpus_used),
+    column('g', &["Groups"], "GROUPS", |_, g| {
+        or_all(&partition(g).allow_groups)
+    }),
+    column('B', &["MaxCPUsPerNode"], "MAX_CPUS_PER_NODE", |_, g| {
+        limited(partition(g).max_cpus_per_node)
     }),
     column('m', &["Memory"], "MEMORY", |_, g| {
-        least(g, |inventory| inventory.memory_mib)
-    }),
-    column('n', &["NodeHost"], "HOSTNAMES", |_, g| {
-        first(g, |n| n.node.hostname.clone())
+        least(g, |i| i.memory_mib)
     }),
     column('o', &["NodeAddr"], "NODE_ADDR", |_, g| {
         first(g, |n| n.node.hostname.clone())
     }),
+    column('A', &["NodeAI"], "NODES(A/I)", busy_and_free),
+    column('F', &["NodeAIOT"], "NODES(A/I/O/T)", nodes),
+    column('n', &["NodeHost"], "HOSTNAMES", |_, g| {
+        first(g, |n| n.node.hostname.clone())
+    }),
+    column('N', &["NodeList"], "NODELIST", node_list).whole_if(|_| true),
+    column('D', &["Nodes"], "NODES", |_, g| g.nodes.len().to_string()),
+    column('h', &["OverSubscribe", "Share"], "OVERSUBSCRIBE", |_, g| {
+        sharing(partition(g))
+    }),
+    column('P', &["Partition"], "PARTITION", marked),
+    column('R', &["PartitionName"], "PARTITION", |_, g| {
+        partition(g).name.clone()
+    }),
+    Column::new(None, &["Port"], "PORT", Cell::Fixed("0")),
+    column('M', &["PreemptMode"], "PREEMPT_MODE", preempt_mode),
+    column('I', &["PriorityJobFactor"], "PRIO_JOB_FACTOR", |_, g| {
+        partition(g).priority_job_factor.unwrap_or(1).to_string()
+    }),
     column('p', &["PriorityTier"], "PRIO_TIER", |_, g| {
         partition(g).priority_tier.to_string()
     }),
-    column('r', &["Root"], "ROOT", |_, _| fixed("no")),
+    column('E', &["Reason"], "REASON", why),
+    column('i', &["Reservation"], "RESERVATION", |_, g| {
+        first(g, reserved)
+    }),
+    column('r', &["Root"], "ROOT", |_, g| {
+        if partition(g).root_only { "yes" } else { "no" }.to_owned()
+    }),
     column('s', &["Size"], "JOB_SIZE", |_, g| job_size(partition(g))),
-    sorted(
-        't',
-        &["StateCompact"],
-        "STATE",
-        |_, g| state(g, node_state::compact),
-        by_state,
-    ),
-    column('u', &["User"], "USER", |v, g| {
-        first(g, |n| by_whom(v, n, |_, name| name))
+    column('X', &["Sockets"], "SOCKETS", |_, g| {
+        least(g, |i| i.sockets.into())
     }),
-    column('v', &["Version"], "VERSION", |_, g| {
-        first(g, |n| n.node.version.clone())
-    }),
-    column('w', &["Weight"], "WEIGHT", weight),
     column('z', &["SocketCoreThread"], "S:C:T", |_, g| {
         first(g, |n| topology(&n.node.inventory))
     }),
-    column('A', &["NodeAI"], "NODES(A/I)", busy_and_free),
-    column('B', &["MaxCPUsPerNode"], "MAX_CPUS_PER_NODE", |_, g| {
-        limited(partition(g).max_cpus_per_node)
+    column('t', &["StateCompact"], "STATE", |_, g| {
+        state(g, node_state::compact)
     }),
-    column('C', &["CPUsState"], "CPUS(A/I/O/T)", cpus),
-    sorted(
-        'D',
-        &["Nodes"],
-        "NODES",
-        |_, g| g.nodes.len().to_string(),
-        |g| Key::Number(g.nodes.len() as i128),
-    ),
-    column('E', &["Reason"], "REASON", why),
-    column('F', &["NodeAIOT"], "NODES(A/I/O/T)", nodes),
-    column('G', &["Gres"], "GRES", gpus),
+    named(&["StateComplete"], "STATECOMPLETE", |_, g| {
+        state(g, |n| node_state::with_flags(n).to_ascii_lowercase())
+    }),
+    column('T', &["StateLong"], "STATE", |_, g| {
+        state(g, node_state::long)
+    }),
+    column('Z', &["Threads"], "THREADS", |_, g| {
+        least(g, |i| i.threads_per_core.into())
+    }),
+    column('l', &["Time"], "TIMELIMIT", |_, g| {
+        limit(partition(g).max_time)
+    }),
     column('H', &["TimeStamp"], "TIMESTAMP", |v, g| {
         first(g, |n| when(v, n))
     }),
-    column('I', &["PriorityJobFactor"], "PRIO_JOB_FACTOR", |_, _| {
-        fixed("1")
+    column('u', &["User"], "USER", |v, g| {
+        first(g, |n| by_whom(v, n, |_, name| name))
     }),
-    column('L', &["DefaultTime"], "DEFAULTTIME", default_limit),
-    column('M', &["PreemptMode"], "PREEMPT_MODE", |_, _| fixed("OFF")),
-    sorted('N', &["NodeList"], "NODELIST", node_list, by_first_node),
-    column('O', &["CPUsLoad"], "CPU_LOAD", cpu_load),
-    sorted('P', &["Partition"], "PARTITION", marked, by_partition),
-    sorted(
-        'R',
-        &["PartitionName"],
-        "PARTITION",
-        |_, g| partition(g).name.clone(),
-        by_partition,
-    ),
-    column('S', &["AllocNodes"], "ALLOCNODES", |_, _| fixed("all")),
-    sorted(
-        'T',
-        &["StateLong"],
-        "STATE",
-        |_, g| state(g, node_state::long),
-        by_state,
-    ),
     column('U', &["UserLong"], "USER", |v, g| {
         first(g, |n| by_whom(v, n, |uid, name| format!("{name}({uid})")))
     }),
-    column('V', &["Cluster"], "CLUSTER", |_, _| fixed("N/A")),
-    column('X', &["Sockets"], "SOCKETS", |_, g| {
-        least(g, |inventory| inventory.sockets.into())
-    }),
-    column('Y', &["Cores"], "CORES", |_, g| {
-        least(g, |inventory| inventory.cores_per_socket.into())
-    }),
-    column('Z', &["Threads"], "THREADS", |_, g| {
-        least(g, |inventory| inventory.threads_per_core.into())
-    }),
-    named(&["AllocMem"], "ALLOCMEM", |_, g| {
-        g.nodes
-            .iter()
-            .map(|node| node.node.memory_used)
-            .sum::<u64>()
-            .to_string()
-    }),
-    named(&["Comment"], "COMMENT", |_, g| {
-        first(g, |n| or_null(comment(n).unwrap_or("")).to_owned())
-    }),
-    named(&["Extra"], "EXTRA", |_, _| fixed("(null)")),
+    fixed('v', &["Version"], "VERSION", super::SLURM_LEVEL),
+    column('w', &["Weight"], "WEIGHT", weight),
     named(&["Fence"], "FENCE", |_, g| {
         state(g, |n| node_state::fence(n).to_owned())
-    }),
+    })
+    .hidden(),
     named(&["FenceNote"], "FENCE_NOTE", |_, g| {
         first(g, |n| or_null(&n.node.fence_note).to_owned())
-    }),
-    named(&["GresUsed"], "GRES_USED", gpus_used),
-    named(&["Port"], "PORT", |_, _| fixed("0")),
-    named(&["StateComplete"], "STATE", |_, g| {
-        state(g, |n| node_state::with_flags(n).to_ascii_lowercase())
-    }),
+    })
+    .hidden(),
 ];
 
 /// Replaces `#` in a format by the width of the longest name that its column shows, at least 9.

@@ -27,6 +27,8 @@ pub struct Grouping {
     pub each_node: bool,
     /// Only nodes that are alike in every column share a line (`-e`).
     pub exact: bool,
+    /// Partitions are not told apart at all (`-R`).
+    pub without_partitions: bool,
     /// Partitions without a node that passes the filters get a line too.
     pub empty_partitions: bool,
 }
@@ -39,7 +41,7 @@ pub fn group(
     nodes: &[Arc<NodeView>],
     how: Grouping,
 ) -> Vec<Group> {
-    let apart = layout.columns().any(columns::of_partition);
+    let apart = !how.without_partitions && layout.columns().any(columns::of_partition);
     let mut groups: Vec<Group> = Vec::new();
     let mut lines: BTreeMap<(usize, Vec<String>), usize> = BTreeMap::new();
     let mut seen: BTreeSet<(usize, NodeId)> = BTreeSet::new();
@@ -89,7 +91,7 @@ fn likeness(view: &View, layout: &Layout<Group>, one: &Group, how: Grouping) -> 
     let telling = layout
         .columns()
         .filter(|column| columns::tells_apart(column, how.exact));
-    telling.map(|column| (column.cell)(view, one)).collect()
+    telling.map(|column| column.text(view, one)).collect()
 }
 
 /// Nodes as `A/I/O/T`: allocated, idle, other, all.

@@ -47,9 +47,23 @@ pub fn features(node: &NodeView) -> String {
     super::or_null(&node.features.join(",")).to_owned()
 }
 
-/// What is said of a node whose inventory was declared.
-pub fn comment(view: &NodeView) -> Option<&'static str> {
-    view.node.inventory.simulated.then_some("simulated")
+/// An operator's remark.
+pub fn comment(view: &NodeView) -> Option<&str> {
+    Some(view.comment.as_str()).filter(|text| !text.is_empty())
+}
+
+/// The number that orders the lines of `sinfo -S t`: Slurm's, with its flags.
+pub fn state_number(state: &State) -> u32 {
+    let flags = [
+        (state.reserved, 0x20),
+        (state.drain, 0x200),
+        (state.completing, 0x400),
+        (state.silent, 0x800),
+        (state.maintenance, 0x8000),
+        (state.planned, 0x20_0000),
+    ];
+    let set = flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit);
+    u32::from(rank(state.base)) + set.sum::<u32>()
 }
 
 /// Hundredths as `2.01`.

@@ -1,5 +1,7 @@
 //! Records of `scontrol show`: lines of `Key=Value`, or all in one line (`-o`).
 
+use std::fmt::{self, Write as _};
+
 /// A record in the making.
 #[derive(Debug)]
 pub struct Record {
@@ -17,10 +19,10 @@ impl Record {
     }
 
     /// Adds a line.
-    pub fn line(&mut self, line: impl AsRef<str>) {
+    pub fn line(&mut self, line: impl fmt::Display) {
         self.text
             .push_str(if self.one_line { " " } else { "\n   " });
-        self.text.push_str(line.as_ref());
+        write!(self.text, "{line}").expect("writing to a string cannot fail");
     }
 
     /// Adds a line if there is one.

@@ -6,10 +6,12 @@ use super::record::Record;
 use super::{View, or_null};
 use spur_core::api::{IdleGpu, JobView};
 use spur_core::denial::Denial;
+use spur_core::job::array::SHOWN_DEFAULT;
 use spur_core::job::spec::{JobKind, JobSpec};
-use spur_core::job::state::JobState;
 use spur_core::resources::GpuCount;
 use spur_core::slurm::{codes, gres, hostlist, signal, timespec};
+use spur_core::time::Millis;
+use std::fmt;
 
 /// What `-d` adds.
 #[derive(Debug)]
@@ -20,14 +22,14 @@ pub struct Details<'a> {
 
 /// The record of one job.
 pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_line: bool) -> String {
-    let spec = &job.spec;
-    let mut record = Record::new(format!("JobId={} JobName={}", job.id, spec.name), one_line);
+    let mut record = Record::new(first(job), one_line);
     identity(&mut record, job, details.is_some());
     times(&mut record, view, job);
     place(&mut record, job);
     resources(&mut record, view, job, details.is_some());
     files(&mut record, job);
     requests(&mut record, job);
+    gpus(&mut record, job);
     if let Some(details) = details {
         refusals(&mut record, view, job, details);
     }
@@ -35,33 +37,56 @@ pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_lin
     record.end()
 }
 
+fn first(job: &JobView) -> String {
+    let (id, name) = (job.id, &job.spec.name);
+    let Some(array) = &job.array else {
+        return format!("JobId={id} JobName={name}");
+    };
+    let tasks = array.tasks_text(SHOWN_DEFAULT);
+    let throttle = match array.throttle {
+        0 => String::new(),
+        most => format!("ArrayTaskThrottle={most} "),
+    };
+    format!(
+        "JobId={id} ArrayJobId={} ArrayTaskId={tasks} {throttle}JobName={name}",
+        array.job
+    )
+}
+
 fn identity(record: &mut Record, job: &JobView, details: bool) {
-    let (spec, owner) = (&job.spec, &job.spec.owner);
-    record.line(format!(
-        "UserId={}({}) GroupId={}({}) MCS_label=N/A",
+    let (spec, owner, extras) = (&job.spec, &job.spec.owner, job.spec.extras());
+    let label = if extras.mcs_label.is_empty() {
+        "N/A"
+    } else {
+        &extras.mcs_label
+    };
+    record.line(format_args!(
+        "UserId={}({}) GroupId={}({}) MCS_label={label}",
         owner.user, owner.uid, owner.group, owner.gid
     ));
-    record.line(format!(
+    record.line(format_args!(
         "Priority={} Nice={} Account={} QOS={}",
         job.priority,
         spec.nice,
         or_null(&spec.account),
         or_null(&spec.qos)
     ));
-    let reason = codes::one_word(&text::reason(job));
-    record.line(format!(
-        "JobState={} Reason={reason} Dependency=(null)",
-        text::state(job)
+    record.line(format_args!(
+        "JobState={} Reason={} Dependency={}",
+        text::state(job),
+        codes::one_word(&text::reason(job)),
+        or_null(&job.dependency)
     ));
-    record.line(format!(
-        "Requeue={} Restarts={} BatchFlag={} Reboot=0 ExitCode={}",
+    record.line(format_args!(
+        "Requeue={} Restarts={} BatchFlag={} Reboot={} ExitCode={}",
         u8::from(spec.requeue),
         job.restarts,
         u8::from(spec.kind == JobKind::Batch),
+        u8::from(extras.reboot),
         signal::pair(job.exit)
     ));
     if details {
-        record.line(format!(
+        record.line(format_args!(
             "DerivedExitCode={}",
             signal::pair(job.derived_exit)
         ));
@@ -69,89 +94,149 @@ fn identity(record: &mut Record, job: &JobView, details: bool) {
 }
 
 fn times(record: &mut Record, view: &View, job: &JobView) {
-    let clock = &view.clock;
+    let stamp = |at: Option<Millis>| Stamp(view, at);
+    let extras = job.spec.extras();
     let limit = job
         .spec
         .time_limit
-        .map_or_else(|| "NOT_SET".to_owned(), timespec::limit_long);
-    let run = timespec::elapsed_long(text::run_secs(view, job));
-    record.line(format!("RunTime={run} TimeLimit={limit} TimeMin=N/A"));
-    let held = job.state == JobState::Pending && job.priority == 0;
-    let eligible = clock.stamp_or(Some(job.eligible).filter(|_| !held), "Unknown");
-    record.line(format!(
-        "SubmitTime={} EligibleTime={eligible}",
-        clock.stamp(job.submitted)
+        .map_or_else(|| "Partition_Limit".to_owned(), timespec::limit_long);
+    let least = extras.time_min.map(timespec::limit_long);
+    record.line(format_args!(
+        "RunTime={} TimeLimit={limit} TimeMin={}",
+        timespec::elapsed_long(text::run_secs(view, job)),
+        least.as_deref().unwrap_or("N/A")
     ));
-    record.line(format!("AccrueTime={eligible}"));
-    let (start, end) = (text::start_shown(view, job), text::end(view, job));
-    record.line(format!(
-        "StartTime={} EndTime={} Deadline=N/A",
-        clock.stamp_or(start, "Unknown"),
-        clock.stamp_or(end, "Unknown")
+    record.line(format_args!(
+        "SubmitTime={} EligibleTime={}",
+        stamp(Some(job.submitted)),
+        stamp(text::eligible(job))
     ));
-    record.line("SuspendTime=None SecsPreSuspend=0 LastSchedEval=Unknown Scheduler=Main");
+    record.line(format_args!("AccrueTime={}", stamp(text::accrues(job))));
+    let deadline = extras.deadline.map(|at| view.clock.stamp(at));
+    record.line(format_args!(
+        "StartTime={} EndTime={} Deadline={}",
+        stamp(text::start_shown(view, job)),
+        stamp(text::end(view, job)),
+        deadline.as_deref().unwrap_or("N/A")
+    ));
+    let suspended = job.suspended.map(|at| view.clock.stamp(at));
+    record.line(format_args!(
+        "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler=Main",
+        suspended.as_deref().unwrap_or("None"),
+        job.suspended_ms / 1000,
+        stamp(text::last_evaluation(job))
+    ));
+}
+
+/// A moment that is written when it is shown.
+struct Stamp<'a>(&'a View, Option<Millis>);
+
+impl fmt::Display for Stamp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        match self.1 {
+            Some(at) => self.0.clock.write(at, &mut text),
+            None => return f.write_str("Unknown"),
+        }
+        f.write_str(&text)
+    }
 }
 
 fn place(record: &mut Record, job: &JobView) {
-    let spec = &job.spec;
-    record.line(format!(
+    let (spec, extras) = (&job.spec, job.spec.extras());
+    record.line(format_args!(
         "Partition={} AllocNode:Sid={}:{}",
         spec.partition, spec.submit_host, spec.submit_sid
     ));
-    record.line(format!(
+    record.line(format_args!(
         "ReqNodeList={} ExcNodeList={}",
-        or_null(&hostlist::compress(&spec.nodelist)),
-        or_null(&hostlist::compress(&spec.exclude))
+        or_null(&text::hosts(&spec.nodelist)),
+        or_null(&text::hosts(&spec.exclude))
     ));
-    let planned = match text::sched_nodes(job).as_str() {
-        "(null)" => String::new(),
-        nodes => format!(" SchedNodeList={nodes}"),
+    let planned = text::planned_nodes(job);
+    let planned = match planned.as_slice() {
+        [] => String::new(),
+        nodes => format!(" SchedNodeList={}", hostlist::compress(nodes)),
     };
-    record.line(format!("NodeList={}{planned}", text::node_list(job)));
-    record.maybe(text::batch_host(job).map(|host| format!("BatchHost={host}")));
-    let nodes = if job.nodes.is_empty() {
-        format!("{}-{}", spec.nodes_min, spec.nodes_max)
-    } else {
-        job.nodes.len().to_string()
+    record.line(format_args!("NodeList={}{planned}", text::node_list(job)));
+    let features = (!extras.batch_features.is_empty())
+        .then(|| format!("BatchFeatures={}", extras.batch_features));
+    let host = text::batch_host(job).map(|host| format!("BatchHost={host}"));
+    let line: Vec<String> = features.into_iter().chain(host).collect();
+    record.maybe((!line.is_empty()).then(|| line.join(" ")));
+    let least = text::node_count(job);
+    let nodes = match text::max_nodes(job) {
+        0 => least.to_string(),
+        most => format!("{}-{most}", least.min(most.into())),
     };
-    record.line(format!(
-        "NumNodes={nodes} NumCPUs={} NumTasks={} CPUs/Task={} ReqB:S:C:T=0:0:*:*",
+    record.line(format_args!(
+        "NumNodes={nodes} NumCPUs={} NumTasks={} CPUs/Task={} ReqB:S:C:T=0:0:{}:{}",
         text::cpu_count(job),
         text::task_count(job),
-        spec.cpus_per_task.max(1)
+        spec.cpus_per_task.max(1),
+        text::given(extras.cores_per_socket, "*"),
+        text::given(extras.threads_per_core, "*")
     ));
 }
 
+/// `CoreSpec=4`, `ThreadSpec=4`, `CoreSpec=*`.
+fn core_spec(job: &JobView) -> String {
+    let extras = job.spec.extras();
+    match (extras.core_spec, extras.thread_spec) {
+        (Some(cores), _) => format!("CoreSpec={cores}"),
+        (None, Some(threads)) => format!("ThreadSpec={threads}"),
+        (None, None) => "CoreSpec=*".to_owned(),
+    }
+}
+
 fn resources(record: &mut Record, view: &View, job: &JobView, details: bool) {
-    let spec = &job.spec;
-    record.line(format!("ReqTRES={}", text::wanted_tres(view, job)));
+    let (spec, extras) = (&job.spec, job.spec.extras());
+    record.line(format_args!("ReqTRES={}", text::wanted_tres(view, job)));
     let held = (!job.nodes.is_empty()).then(|| text::job_tres(view, job));
-    record.line(format!("AllocTRES={}", held.as_deref().unwrap_or("(null)")));
-    record.line(format!(
-        "Socks/Node={} NtasksPerN:B:S:C={}:0:{}:* CoreSpec=*",
+    record.line(format_args!(
+        "AllocTRES={}",
+        held.as_deref().unwrap_or("(null)")
+    ));
+    record.line(format_args!(
+        "Socks/Node={} NtasksPerN:B:S:C={}:0:{}:{} {}",
         text::given(spec.sockets_per_node, "*"),
         spec.tasks_per_node,
-        text::given(spec.tasks_per_socket, "*")
+        text::given(spec.tasks_per_socket, "*"),
+        text::given(extras.tasks_per_core, "*"),
+        core_spec(job)
     ));
     if details && !job.nodes.is_empty() {
         shares(record, job);
     }
     let (name, mib) = text::memory_request(job);
-    record.line(format!(
-        "MinCPUsNode={} {name}={} MinTmpDiskNode=0",
+    record.line(format_args!(
+        "MinCPUsNode={} {name}={} MinTmpDiskNode={}",
         text::cpus_per_node(job),
-        view.mib(mib)
+        view.mib(mib),
+        view.mib(extras.tmp_mib)
     ));
-    record.line(format!(
-        "Features={} DelayBoot=00:00:00",
-        or_null(&spec.constraint)
+    record.line(format_args!(
+        "Features={} DelayBoot={}",
+        or_null(&spec.constraint),
+        timespec::elapsed_long(extras.delay_boot.unwrap_or(0))
     ));
-    record.maybe((!spec.prefer.is_empty()).then(|| format!("Prefer={}", spec.prefer)));
-    let sharing = if spec.exclusive { "NO" } else { "OK" };
-    record.line(format!(
-        "OverSubscribe={sharing} Contiguous={} Licenses=(null) Network=(null)",
-        u8::from(spec.contiguous)
+    said(record, "ClusterFeatures", &extras.cluster_features);
+    said(record, "Prefer", &spec.prefer);
+    said(record, "Reservation", &extras.reservation);
+    record.line(format_args!(
+        "OverSubscribe={} Contiguous={} Licenses={} Network={}",
+        text::sharing(job),
+        u8::from(spec.contiguous),
+        or_null(&extras.licenses),
+        or_null(&extras.network)
     ));
+}
+
+/// A line of what was said, if anything was.
+fn said(record: &mut Record, key: &str, value: &str) {
+    if !value.is_empty() {
+        record.line(format_args!("{key}={value}"));
+    }
 }
 
 /// What the job holds on each node; neighbours with the same share have one line.
@@ -178,10 +263,10 @@ fn shares(record: &mut Record, job: &JobView) {
             (text, node.name.as_str())
         })
         .collect();
-    record.line(format!("JOB_GRES={}", or_null(&all_gpus(job))));
+    record.line(format_args!("JOB_GRES={}", or_null(&all_gpus(job))));
     for alike in lines.chunk_by(|a, b| a.0 == b.0) {
         let names: Vec<&str> = alike.iter().map(|(_, name)| *name).collect();
-        record.line(format!(
+        record.line(format_args!(
             "  Nodes={} {}",
             hostlist::compress(&names),
             alike[0].0
@@ -209,52 +294,78 @@ fn all_gpus(job: &JobView) -> String {
 }
 
 fn files(record: &mut Record, job: &JobView) {
-    record.line(format!("Command={}", text::command(job)));
-    record.line(format!("WorkDir={}", job.spec.work_dir));
-    if !job.spec.comment.is_empty() {
-        record.line(format!("Comment={} ", job.spec.comment));
+    let (spec, extras) = (&job.spec, job.spec.extras());
+    record.line(format_args!("Command={}", text::command(job)));
+    record.line(format_args!("WorkDir={}", spec.work_dir));
+    // Slurm has a blank behind each of these.
+    for (key, value) in [
+        ("AdminComment", &extras.admin_comment),
+        ("Comment", &spec.comment),
+        ("Extra", &extras.extra),
+    ] {
+        if !value.is_empty() {
+            record.line(format_args!("{key}={value} "));
+        }
     }
-    if job.spec.kind == JobKind::Batch {
-        record.line(format!("StdErr={}", text::file(job, Stream::Err)));
-        record.line(format!("StdIn={}", text::file(job, Stream::In)));
-        record.line(format!("StdOut={}", text::file(job, Stream::Out)));
+    if spec.kind == JobKind::Batch {
+        record.line(format_args!("StdErr={}", text::file(job, Stream::Err)));
+        record.line(format_args!("StdIn={}", text::file(job, Stream::In)));
+        record.line(format_args!("StdOut={}", text::file(job, Stream::Out)));
     }
 }
 
 fn requests(record: &mut Record, job: &JobView) {
-    let spec = &job.spec;
+    let (spec, extras) = (&job.spec, job.spec.extras());
     record.maybe(spec.switches.map(|switches| {
         let wait = timespec::elapsed_long(switches.max_wait_secs.unwrap_or(0));
         format!("Switches={}@{wait}", switches.count)
     }));
+    said(record, "BurstBuffer", &extras.burst_buffer);
     record.maybe(binding(spec));
+    let kills = extras
+        .oom_kill_step
+        .map(|kill| format!("OOMKillStep={}", u8::from(kill)));
+    record.maybe(kills);
     let per_gpu = |key: &str, count| text::per_gpu(count).map(|text| format!("{key}={text}"));
     record.maybe(per_gpu("CpusPerTres", spec.cpus_per_gpu.into()));
     record.maybe(per_gpu("MemPerTres", text::memory_per_gpu(job)));
     record.maybe(text::task_binding(job).map(|text| format!("TresBind={text}")));
+    said(record, "TresFreq", &extras.tres_freq);
+}
+
+/// GPUs as they were asked for, and what follows them.
+fn gpus(record: &mut Record, job: &JobView) {
+    let (spec, extras) = (&job.spec, job.spec.extras());
     let some = |gpus: &Option<GpuCount>| gpus.as_ref().filter(|gpus| gpus.count > 0).cloned();
     let per = |key: &str, gpus| some(gpus).map(|g| format!("{key}=gres/{}", gres::display(&g)));
     record.maybe(per("TresPerJob", &spec.gpus_total));
     record.maybe(per("TresPerNode", &spec.gpus_per_node));
     record.maybe(per("TresPerSocket", &spec.gpus_per_socket));
-    let mut task: Vec<String> = Vec::new();
-    if spec.cpus_per_task_set {
-        task.push(format!("cpu={}", spec.cpus_per_task));
+    record.maybe(text::tres_per_task(job).map(|text| format!("TresPerTask={text}")));
+    if !extras.mail_type.is_empty() && extras.mail_type != "NONE" {
+        let user = match extras.mail_user.as_str() {
+            "" => &spec.owner.user,
+            user => user,
+        };
+        record.line(format_args!(
+            "MailUser={user} MailType={}",
+            extras.mail_type
+        ));
     }
-    task.extend(
-        some(&spec.gpus_per_task).map(|gpus| match gpus.model.as_str() {
-            "" => format!("gres/gpu={}", gpus.count),
-            model => format!("gres/gpu:{model}={}", gpus.count),
-        }),
-    );
-    record.maybe((!task.is_empty()).then(|| format!("TresPerTask={}", task.join(","))));
     let per_tres =
         (spec.tasks_per_gpu > 0).then(|| format!("NtasksPerTRES={}", spec.tasks_per_gpu));
     record.maybe(per_tres);
+    if !(extras.container.is_empty() && extras.container_id.is_empty()) {
+        record.line(format_args!(
+            "Container={} ContainerID={}",
+            or_null(&extras.container),
+            or_null(&extras.container_id)
+        ));
+    }
     record.maybe((spec.segment > 0).then(|| format!("SegmentSize={}", spec.segment)));
 }
 
-/// `--gres-flags`, in Slurm's words.
+/// `--gres-flags` and the like, in Slurm's words.
 fn binding(spec: &JobSpec) -> Option<String> {
     let flags = spec.gres_flags;
     let words = [
@@ -263,6 +374,15 @@ fn binding(spec: &JobSpec) -> Option<String> {
         (flags.enforce_binding, "GresEnforceBind=Yes"),
         (flags.multiple_tasks_per_sharing, "GresOneTaskPerSharing=No"),
         (flags.one_task_per_sharing, "GresOneTaskPerSharing=Yes"),
+        (
+            spec.kill_on_invalid_dep == Some(true),
+            "KillOInInvalidDependent=Yes",
+        ),
+        (
+            spec.kill_on_invalid_dep == Some(false),
+            "KillOInInvalidDependent=No",
+        ),
+        (spec.extras().spread_job, "SpreadJob=Yes"),
     ];
     let set: Vec<&str> = words
         .iter()
@@ -275,15 +395,17 @@ fn binding(spec: &JobSpec) -> Option<String> {
 /// What the fence refused the job, and what else there is to say of it: lines of our own, after Slurm's.
 fn refusals(record: &mut Record, view: &View, job: &JobView, details: &Details<'_>) {
     if !job.reason_text.is_empty() {
-        record.line(format!("ReasonText={}", job.reason_text));
+        record.line(format_args!("ReasonText={}", job.reason_text));
     }
     let count = job.denials;
-    record.line(format!(
-        "FenceDenials={} FenceSuppressed={}",
-        count.total, count.suppressed
-    ));
+    if count.total > 0 {
+        record.line(format_args!(
+            "FenceDenials={} FenceSuppressed={}",
+            count.total, count.suppressed
+        ));
+    }
     for denial in details.denials {
-        record.line(format!("  {}", denied(view, denial)));
+        record.line(format_args!("  {}", denied(view, denial)));
     }
     for idle in &job.idle {
         record.line(idle_gpu(view, idle));

@@ -7,6 +7,48 @@ use spur_core::partition::{Partition, PartitionState};
 use spur_core::slurm::{hostlist, timespec};
 use std::sync::Arc;
 
+/// The nodes of a partition.
+#[derive(Debug)]
+pub struct Members<'a>(Vec<&'a NodeView>);
+
+impl<'a> Members<'a> {
+    /// Those of all nodes of the cluster that are in it.
+    pub fn of(partition: &Partition, nodes: &'a [Arc<NodeView>]) -> Self {
+        let all = nodes.iter().map(AsRef::as_ref);
+        let inside = |node: &&NodeView| node.partitions.contains(&partition.name);
+        Self(all.filter(inside).collect())
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<&'a str> {
+        self.0.iter().map(|node| node.node.name.as_str()).collect()
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Their CPUs.
+    pub fn cpus(&self) -> u64 {
+        let cpus = self
+            .0
+            .iter()
+            .map(|node| u64::from(node.node.inventory.cpus));
+        cpus.sum()
+    }
+
+    /// All that they have.
+    pub fn tres(&self, view: &View) -> String {
+        let inventories = || self.0.iter().map(|node| &node.node.inventory);
+        let memory = inventories().map(|inventory| inventory.memory_mib).sum();
+        let gpus = inventories()
+            .map(|inventory| inventory.gpus.len() as u64)
+            .sum();
+        super::job_text::tres(view, self.cpus(), memory, self.count(), gpus)
+    }
+}
+
 /// The record of one partition; `nodes` are all nodes of the cluster.
 pub fn record(
     view: &View,
@@ -14,61 +56,119 @@ pub fn record(
     nodes: &[Arc<NodeView>],
     one_line: bool,
 ) -> String {
-    let members: Vec<&NodeView> = nodes
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|node: &&NodeView| node.partitions.contains(&partition.name))
-        .collect();
+    let members = Members::of(partition, nodes);
     let mut record = Record::new(format!("PartitionName={}", partition.name), one_line);
-    record.line("AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL");
-    let default = if partition.default { "YES" } else { "NO" };
-    record.line(format!("AllocNodes=ALL Default={default} QoS=N/A"));
-    let time = partition
-        .default_time
-        .map_or_else(|| "NONE".to_owned(), timespec::limit_long);
-    record.line(format!(
-        "DefaultTime={time} DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO"
-    ));
-    record.line(format!(
-        "MaxNodes={} MaxTime={} MinNodes={} LLN=NO MaxCPUsPerNode={} MaxCPUsPerSocket=UNLIMITED",
-        limited(partition.max_nodes),
-        timespec::limit_long(partition.max_time),
-        partition.min_nodes,
-        limited(partition.max_cpus_per_node)
-    ));
-    let names: Vec<&str> = members.iter().map(|node| node.node.name.as_str()).collect();
-    record.line(format!(
+    access(&mut record, partition);
+    limits(&mut record, partition);
+    record.line(format_args!(
         "Nodes={}",
-        super::or_null(&hostlist::compress(&names))
+        super::or_null(&hostlist::compress(&members.names()))
     ));
-    record.line(format!(
-        "PriorityJobFactor=1 PriorityTier={} RootOnly=NO ReqResv=NO OverSubscribe=NO",
-        partition.priority_tier
+    record.line(format_args!(
+        "PriorityJobFactor={} PriorityTier={} RootOnly={} ReqResv={} OverSubscribe={}",
+        partition.priority_job_factor.unwrap_or(1),
+        partition.priority_tier,
+        yes(partition.root_only),
+        yes(partition.require_reservation),
+        or(&partition.over_subscribe, "NO")
     ));
-    record.line("OverTimeLimit=NONE PreemptMode=OFF");
-    let cpus: u64 = members
-        .iter()
-        .map(|node| u64::from(node.node.inventory.cpus))
-        .sum();
-    record.line(format!(
-        "State={} TotalCPUs={cpus} TotalNodes={} SelectTypeParameters=NONE",
+    record.line(format_args!(
+        "OverTimeLimit={} PreemptMode={}",
+        or(&partition.over_time_limit, "NONE"),
+        or(&partition.preempt_mode, "OFF")
+    ));
+    record.line(format_args!(
+        "State={} TotalCPUs={} TotalNodes={} SelectTypeParameters=NONE",
         state(partition.state),
-        members.len()
+        members.cpus(),
+        members.count()
     ));
-    record.line(format!("JobDefaults={}", job_defaults(partition)));
-    record.line(format!(
+    record.line(format_args!("JobDefaults={}", job_defaults(partition)));
+    record.line(format_args!(
         "{} {}",
         default_memory(partition),
         most_memory(partition)
     ));
-    record.line(format!("TRES={}", tres(view, cpus, &members)));
+    record.line(format_args!("TRES={}", members.tres(view)));
+    if !partition.billing_weights.is_empty() {
+        record.line(format_args!(
+            "TRESBillingWeights={}",
+            partition.billing_weights
+        ));
+    }
     record.end()
 }
 
+fn yes(value: bool) -> &'static str {
+    if value { "YES" } else { "NO" }
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+/// `AllowAccounts=ALL`, `AllowAccounts=a,b`, `DenyAccounts=c`.
+fn allowed(what: &str, allow: &[String], deny: &[String]) -> String {
+    match (allow, deny) {
+        ([], []) => format!("Allow{what}=ALL"),
+        ([], deny) => format!("Deny{what}={}", deny.join(",")),
+        (allow, _) => format!("Allow{what}={}", allow.join(",")),
+    }
+}
+
+fn access(record: &mut Record, partition: &Partition) {
+    record.line(format_args!(
+        "{} {} {}",
+        allowed("Groups", &partition.allow_groups, &[]),
+        allowed(
+            "Accounts",
+            &partition.allow_accounts,
+            &partition.deny_accounts
+        ),
+        allowed("Qos", &partition.allow_qos, &partition.deny_qos)
+    ));
+    let alternate = match partition.alternate.as_str() {
+        "" => String::new(),
+        name => format!(" Alternate={name}"),
+    };
+    record.line(format_args!(
+        "AllocNodes={}{alternate} Default={} QoS={}",
+        or(&partition.alloc_nodes, "ALL"),
+        yes(partition.default),
+        or(&partition.qos, "N/A")
+    ));
+}
+
+fn limits(record: &mut Record, partition: &Partition) {
+    let time = partition
+        .default_time
+        .map_or_else(|| "NONE".to_owned(), timespec::limit_long);
+    record.line(format_args!(
+        "DefaultTime={time} DisableRootJobs={} ExclusiveUser={} ExclusiveTopo=NO GraceTime={} Hidden={}",
+        yes(partition.disable_root_jobs),
+        yes(partition.exclusive_user),
+        partition.grace_time,
+        yes(partition.hidden)
+    ));
+    record.line(format_args!(
+        "MaxNodes={} MaxTime={} MinNodes={} LLN={} MaxCPUsPerNode={} MaxCPUsPerSocket={}",
+        limited(partition.max_nodes),
+        timespec::limit_long(partition.max_time),
+        partition.min_nodes,
+        yes(partition.least_loaded),
+        limited(partition.max_cpus_per_node),
+        limited(partition.max_cpus_per_socket)
+    ));
+}
+
 fn default_memory(partition: &Partition) -> String {
-    match partition.default_mem_per_cpu {
-        0 => "DefMemPerNode=UNLIMITED".to_owned(),
-        mib => format!("DefMemPerCPU={mib}"),
+    match (
+        partition.default_mem_per_cpu,
+        partition.default_mem_per_node,
+    ) {
+        (0, 0) => "DefMemPerNode=UNLIMITED".to_owned(),
+        (0, mib) => format!("DefMemPerNode={mib}"),
+        (mib, _) => format!("DefMemPerCPU={mib}"),
     }
 }
 
@@ -81,7 +181,7 @@ fn most_memory(partition: &Partition) -> String {
 }
 
 /// `DefCpuPerGPU=4,DefMemPerGPU=2000`.
-fn job_defaults(partition: &Partition) -> String {
+pub fn job_defaults(partition: &Partition) -> String {
     let set = |key: &str, value: u64| (value > 0).then(|| format!("{key}={value}"));
     let cpus = set("DefCpuPerGPU", partition.def_cpu_per_gpu.into());
     let memory = set("DefMemPerGPU", partition.def_mem_per_gpu);
@@ -95,18 +195,6 @@ pub fn limited(limit: u32) -> String {
         0 => "UNLIMITED".to_owned(),
         limit => limit.to_string(),
     }
-}
-
-fn tres(view: &View, cpus: u64, members: &[&NodeView]) -> String {
-    let memory = members
-        .iter()
-        .map(|node| node.node.inventory.memory_mib)
-        .sum();
-    let gpus = members
-        .iter()
-        .map(|node| node.node.inventory.gpus.len() as u64)
-        .sum();
-    super::job_text::tres(view, cpus, memory, members.len() as u64, gpus)
 }
 
 /// The state as records show it.

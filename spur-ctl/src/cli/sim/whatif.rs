@@ -119,6 +119,8 @@ pub(super) fn main(words: &Words) -> Result<u8, Failure> {
         clock: process::clock(),
         users: Default::default(),
         raw_sizes: false,
+        cluster: String::new(),
+        expand_patterns: false,
     };
     let until = match &args.until {
         None => now.plus_secs(FAR),

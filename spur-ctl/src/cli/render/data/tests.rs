@@ -113,7 +113,7 @@ fn yaml_texts_are_quoted_where_they_must() {
     ] {
         assert_eq!(yaml_of(text), wanted);
     }
-    let bytes = spur_core::slurm::bytes::keep(b"a\xff");
+    let bytes = spur_core::slurm::raw::text(b"a\xff");
     assert_eq!(yaml_of(&bytes), "!!binary Yf8=");
 }
 

@@ -1,16 +1,16 @@
 //! Texts in YAML 1.1, plain where they may be, in single quotes where not, in double quotes where characters need an escape, and
 //! folded at blanks beyond column 80. Bytes that are not UTF-8 have YAML's own form for bytes.
 
-use spur_core::slurm::bytes;
+use spur_core::slurm::raw;
 
 /// Texts are folded at the first single blank beyond this column.
 const WIDTH: usize = 80;
 
 /// Adds a tag and a text. `column` is where the line stands, `indent` where a folded line goes on.
 pub(super) fn text(out: &mut String, text: &str, column: usize, indent: usize) {
-    if bytes::holds_bytes(text) {
+    if raw::has_bytes(text) {
         out.push_str("!!binary ");
-        return base64(out, &bytes::restore(text));
+        return base64(out, &raw::bytes(text));
     }
     out.push_str("!!str");
     if text.is_empty() {

@@ -4,28 +4,42 @@ use spur_core::time::Millis;
 
 struct Row(u32, &'static str);
 
-static TABLE: &[Column<Row>] = &[
-    Column {
-        letter: Some('i'),
-        names: &["JobId"],
-        header: "JOBID",
-        cell: |_, row| row.0.to_string(),
-        key: Some(|row| Key::Number(row.0.into())),
-    },
-    Column {
-        letter: Some('j'),
-        names: &["Name", "JobName"],
-        header: "NAME",
-        cell: |_, row| row.1.to_owned(),
-        key: None,
-    },
+static COLUMNS: &[Column<Row>] = &[
+    Column::new(
+        Some('i'),
+        &["JobId"],
+        "JOBID",
+        Cell::Write(|_, row: &Row, out| out.push_str(&row.0.to_string())),
+    )
+    .by(|row| Key::Number(row.0.into())),
+    Column::new(
+        Some('j'),
+        &["Name", "JobName"],
+        "NAME",
+        Cell::Name(|row: &Row| row.1),
+    ),
+    Column::new(
+        Some('N'),
+        &["NodeList"],
+        "NODELIST",
+        Cell::Name(|row: &Row| row.1),
+    )
+    .whole_if(|_| true),
 ];
+
+static TABLE: &Table<Row> = &Table {
+    columns: COLUMNS,
+    bad_letter: "Invalid job format specification",
+    bad_name: "Invalid job format specification",
+};
 
 fn view() -> View {
     View {
         clock: Clock::utc(Millis(0)),
         users: Default::default(),
         raw_sizes: false,
+        cluster: String::new(),
+        expand_patterns: false,
     }
 }
 
@@ -44,7 +58,8 @@ fn letters_are_placed_cut_and_filled() {
         ["\"JOBID\",\"NAME\"", "\"7\",\"trainer\""]
     );
     assert_eq!(shown("no field"), ["no field", "no field"]);
-    assert_eq!(shown("%all"), ["JOBID|NAME", "7|trainer"]);
+    assert_eq!(shown("%all"), ["JOBID|NAME|NODELIST", "7|trainer|trainer"]);
+    assert_eq!(shown("%.4N %4N"), ["NODELIST NODE", "trainer trai"]);
 }
 
 #[test]
@@ -73,7 +88,8 @@ fn names_are_twenty_wide_unless_they_say_otherwise() {
         shown("jobname:\u{1f},JobID:|"),
         ["NAME\u{1f}JOBID|", "trainer\u{1f}7|"]
     );
-    let layout = Layout::names("ALL", TABLE);
+    assert_eq!(shown("name:-3,jobid:.-1x"), ["NAME JOBID x", "trainer 7 x"]);
+    let layout = Layout::names("ALL:5", TABLE);
     assert_eq!(both(&layout), ["", ""]);
     assert_eq!(layout.errors, ["Invalid job format specification: ALL"]);
 }
@@ -84,7 +100,22 @@ fn rows_are_sorted_by_several_letters() {
     sort(&mut rows, "-j,i", TABLE, &view()).unwrap();
     assert_eq!(rows.map(|row| row.0), [10, 11, 9]);
     assert_eq!(
-        sort(&mut [Row(1, "")], "x", TABLE, &view()).unwrap_err(),
+        sort(&mut [Row(1, "")], "ix", TABLE, &view()).unwrap_err(),
         "Invalid sort specification: x"
+    );
+}
+
+#[test]
+fn widths_count_bytes_and_cut_no_character() {
+    let shown = |format, name| Layout::letters(format, TABLE).row(&view(), &Row(1, name));
+    assert_eq!(shown("%5j|", "n\u{e4}m"), "n\u{e4}m |");
+    assert_eq!(shown("%2j|", "n\u{e4}m"), "n |");
+    assert_eq!(shown("%.6j|", "n\u{e4}m"), "  n\u{e4}m|");
+    let bytes = spur_core::slurm::raw::text(b"a\xff\xfe");
+    let name: &'static str = Box::leak(bytes.into_boxed_str());
+    let line = shown("%4j|%2j|", name);
+    assert_eq!(
+        spur_core::slurm::raw::bytes(&line).as_ref(),
+        b"a\xff\xfe |a\xff|"
     );
 }

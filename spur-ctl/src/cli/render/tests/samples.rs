@@ -27,6 +27,8 @@ pub(crate) fn view(now: Millis) -> View {
         clock: Clock::utc(now),
         users,
         raw_sizes: false,
+        cluster: String::new(),
+        expand_patterns: false,
     }
 }
 

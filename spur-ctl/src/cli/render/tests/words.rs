@@ -1,8 +1,11 @@
 //! What has no recording.
 
 use super::samples::{at, drained, mixed, node, train, view, wrapped};
+use crate::cli::render::format::Layout;
+use crate::cli::render::job_row::JobRow;
 use crate::cli::render::show_job::{self, Details};
-use crate::cli::render::{job_text, node_groups, show_node};
+use crate::cli::render::{job_columns, job_text, node_groups, show_node};
+use spur_core::api::JobView;
 use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
 use spur_core::id::{JobId, NodeName, Uid};
 use spur_core::job::state::{JobState, Reason};
@@ -49,17 +52,17 @@ fn details_show_what_the_fence_refused() {
 }
 
 #[test]
-fn what_is_simulated_is_called_so_and_an_unfenced_node_says_why() {
+fn an_unfenced_node_says_why_and_more_details_say_what_is_ours() {
     let mut shown = node(1);
     shown.node.inventory.simulated = true;
     shown.node.fence = FenceState::Unfenced;
     shown.node.fence_note = "canary was not refused".to_owned();
-    let text = show_node::record(&view(at(6)), &shown, false, false);
+    let record = |details| show_node::record(&view(at(6)), &shown, details, false);
+    let text = record(show_node::Details::None);
     assert!(text.contains("State=IDLE+DRAIN "), "{text}");
-    assert!(
-        text.contains("   Comment=simulated\n   Reason=canary was not refused\n   Fence=unfenced\n   FenceNote=canary was not refused\n\n"),
-        "{text}"
-    );
+    let why = "   Reason=canary was not refused\n   Fence=unfenced\n   FenceNote=canary was not refused\n\n";
+    assert!(text.ends_with(why), "{text}");
+    assert!(record(show_node::Details::All).contains("Simulated=Yes\n\n"));
 }
 
 #[test]
@@ -67,18 +70,16 @@ fn ended_jobs_show_nodes_or_the_reason() {
     let mut job = train();
     job.state = JobState::Failed;
     job.reason = Reason::NonZeroExitCode;
-    assert_eq!(job_text::nodes_or_reason(&job), "(NonZeroExitCode)");
+    let shown = |job: &JobView| {
+        let row = JobRow::new(Arc::new(job.clone()));
+        Layout::letters("%t %R", &job_columns::TABLE).row(&view(at(7)), &row)
+    };
+    assert_eq!(shown(&job), "F (NonZeroExitCode)");
     job.completing = true;
-    assert_eq!(
-        (
-            job_text::nodes_or_reason(&job).as_str(),
-            job_text::state_compact(&job)
-        ),
-        ("n[0001-0002]", "CG")
-    );
+    assert_eq!(shown(&job), "CG n[0001-0002]");
     job.completing = false;
     job.state = JobState::Completed;
-    assert_eq!(job_text::nodes_or_reason(&job), "n[0001-0002]");
+    assert_eq!(shown(&job), "CD n[0001-0002]");
     assert_eq!(job_text::time_left(&view(at(11)), &train()), "2:29:50");
 }
 

@@ -1,0 +1,69 @@
+//! Cutting and filling a cell within its line. Widths count bytes, as Slurm's do, but no character is ever cut in two.
+
+use spur_core::slurm::raw;
+
+/// Fits what was added to the line since `start` to the width: cut if it is longer, filled with blanks if it is shorter. Width 0
+/// leaves it as it is, a width below 0 adds one blank. On the right, a text that is to stay `whole` is not cut.
+pub(super) fn fit(line: &mut String, start: usize, width: i32, right: bool, whole: bool) {
+    let Ok(width) = usize::try_from(width) else {
+        line.push(' ');
+        return;
+    };
+    if width == 0 {
+        return;
+    }
+    let text = &line[start..];
+    let plain = text.is_ascii();
+    let mut length = if plain { text.len() } else { measure(text) };
+    let mut cut_short = false;
+    if length > width && !(whole && right) {
+        let end = if plain { width } else { boundary(text, width) };
+        line.truncate(start + end);
+        length = if plain {
+            width
+        } else {
+            measure(&line[start..])
+        };
+        cut_short = true;
+    }
+    let fill = width.saturating_sub(length);
+    if fill == 0 {
+        return;
+    }
+    if right && !cut_short {
+        insert_blanks(line, start, fill);
+    } else {
+        line.extend(std::iter::repeat_n(' ', fill));
+    }
+}
+
+fn insert_blanks(line: &mut String, start: usize, count: usize) {
+    const BLANKS: &str = "                                                                ";
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(BLANKS.len());
+        line.insert_str(start, &BLANKS[..now]);
+        left -= now;
+    }
+}
+
+/// Bytes of a character where it is printed.
+fn size(c: char) -> usize {
+    if raw::is_byte(c) { 1 } else { c.len_utf8() }
+}
+
+fn measure(text: &str) -> usize {
+    text.chars().map(size).sum()
+}
+
+/// Where to cut so that at most `width` bytes are left.
+fn boundary(text: &str, width: usize) -> usize {
+    let mut printed = 0;
+    for (at, c) in text.char_indices() {
+        printed += size(c);
+        if printed > width {
+            return at;
+        }
+    }
+    text.len()
+}

@@ -1,0 +1,91 @@
+//! `scontrol show config`: every key that Slurm has, with what it is here.
+
+mod table;
+
+use super::super::{ask, worded};
+use super::view;
+use crate::cli::failure::Failure;
+use crate::cli::{link, output};
+use spur_core::api::{Reply, Request};
+use spur_core::topology::TopologyPlugin;
+
+/// What every failure begins with.
+const PREFIX: &str = "slurm_load_ctl_conf error";
+
+/// Prints the configuration.
+pub fn show(which: Option<&str>) -> Result<u8, Failure> {
+    let Reply::Pong {
+        cluster,
+        host,
+        started,
+        ..
+    } = ask(&Request::Ping, PREFIX)?
+    else {
+        return Err(worded(PREFIX, &link::unexpected()));
+    };
+    let nodes = super::nodes::load()?.len();
+    let topology = match ask(&Request::Topology, PREFIX)? {
+        Reply::Topology(topology) => topology.plugin,
+        _ => return Err(worded(PREFIX, &link::unexpected())),
+    };
+    let Reply::Configuration(settings) = ask(&Request::Configuration, PREFIX)? else {
+        return Err(worded(PREFIX, &link::unexpected()));
+    };
+    let view = view([]);
+    let topology = match topology {
+        TopologyPlugin::None => "topology/default",
+        TopologyPlugin::Tree => "topology/tree",
+        TopologyPlugin::Block => "topology/block",
+    };
+    let setting = |key: &str| {
+        let found = settings.iter().find(|setting| setting.key == key);
+        let value = found.map(|setting| setting.value.clone());
+        value.filter(|value| !value.is_empty())
+    };
+    let or = |key: &str, otherwise: &str| setting(key).unwrap_or_else(|| otherwise.to_owned());
+    let per_cpu = setting("default_mem_per_cpu").filter(|mib| mib != "0");
+    let known = [
+        ("{boot}", view.clock.stamp(started)),
+        ("{cluster}", cluster),
+        ("{host}", host.clone()),
+        ("{nodes}", nodes.to_string()),
+        ("{topology}", topology.to_owned()),
+        ("{array}", or("max_array_size", "1001")),
+        ("{age}", or("min_job_age", "300")),
+        ("{timeout}", or("node_timeout", "300")),
+        ("{state}", or("state_dir", "(null)")),
+        ("{enforce}", or("enforce", "none")),
+        ("{file}", or("file", "(null)")),
+        ("{next}", or("next_job", "1")),
+        (
+            "{memory}",
+            per_cpu
+                .as_ref()
+                .map_or("DefMemPerNode", |_| "DefMemPerCPU")
+                .to_owned(),
+        ),
+        (
+            "{defmem}",
+            per_cpu.clone().unwrap_or_else(|| "UNLIMITED".to_owned()),
+        ),
+    ];
+    let now = view.clock.stamp(view.clock.now);
+    let mut text = format!("Configuration data as of {now}\n");
+    for line in table::TABLE.lines() {
+        let (key, value) = line
+            .split_once(" = ")
+            .unwrap_or((line.trim_end_matches(" ="), ""));
+        let filled = |text: &str| {
+            known.iter().fold(text.to_owned(), |text, (name, known)| {
+                text.replace(name, known)
+            })
+        };
+        let (key, value) = (filled(key), filled(value));
+        if which.is_none_or(|name| key.eq_ignore_ascii_case(name)) {
+            text.push_str(&format!("{key:<23} = {value}\n"));
+        }
+    }
+    text.push_str(&format!("\nSlurmctld(primary) at {host} is UP\n"));
+    output::print(&text);
+    Ok(0)
+}

@@ -1,0 +1,187 @@
+//! `scontrol show job`.
+
+use super::super::{ask, worded};
+use super::{cluster, finish, view};
+use crate::cli::failure::Failure;
+use crate::cli::flags::getopt::Options;
+use crate::cli::render::View;
+use crate::cli::render::data::{self, Document, job as structured};
+use crate::cli::render::show_job::{self, Details};
+use crate::cli::{link, output, process};
+use spur_core::api::{JobFilter, JobView, RefusalKind, Reply, Request};
+use spur_core::denial::Denial;
+use spur_core::id::JobId;
+use spur_core::slurm::codes;
+use std::sync::Arc;
+
+/// The most refusals that `-d` shows for a job.
+const DENIALS_SHOWN: u32 = 20;
+/// What is gathered before it goes to standard output.
+const SPILL: usize = 256 << 10;
+/// What every failure to load jobs begins with.
+const PREFIX: &str = "slurm_load_jobs error";
+
+/// A job as named: `12`, `9_3`.
+struct Named {
+    job: JobId,
+    task: Option<u32>,
+}
+
+fn unknown() -> Failure {
+    let text = codes::message(RefusalKind::InvalidJobId);
+    Failure::plain(format!("{PREFIX}: {text}"), 1)
+}
+
+fn named(text: &str) -> Result<Named, Failure> {
+    let message = codes::message(RefusalKind::InvalidJobId);
+    let malformed = || Failure::plain(format!("scontrol_print_job error: {message}"), 1);
+    let legal = |c: char| c.is_ascii_digit() || c == '_' || c == '+';
+    if !text.chars().all(legal) {
+        return Err(malformed());
+    }
+    let (job, task) = match text.split_once('_') {
+        None => (text, None),
+        Some((job, task)) => (job, Some(task.parse().map_err(|_| malformed())?)),
+    };
+    // A component of a heterogeneous job; the leader's number comes first.
+    let job = job.split('+').next().unwrap_or_default();
+    let job = JobId(job.parse().map_err(|_| unknown())?);
+    Ok(Named { job, task })
+}
+
+/// All jobs, or the one named.
+pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
+    let wanted = which.map(named).transpose()?;
+    let asked = data::asked(options)?;
+    let jobs = load(wanted.as_ref())?;
+    if let Some(asked) = asked {
+        let cluster = cluster()?;
+        let mut view = view([]);
+        view.cluster.clone_from(&cluster);
+        let mut doc = Document::begin(asked);
+        let nodes = structured::nodes_for(&jobs).map_err(|trouble| worded(PREFIX, &trouble))?;
+        structured::all(&mut doc, &view, &jobs, &nodes);
+        finish(options, doc, &cluster);
+        return Ok(0);
+    }
+    if jobs.is_empty() {
+        return nothing(wanted.as_ref());
+    }
+    print(options, &jobs);
+    Ok(0)
+}
+
+fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
+    match wanted {
+        None => {
+            output::print("No jobs in the system\n");
+            Ok(0)
+        }
+        Some(Named {
+            job,
+            task: Some(task),
+        }) if load(Some(&Named {
+            job: *job,
+            task: None,
+        }))?
+        .iter()
+        .any(|job| job.array.is_some()) =>
+        {
+            output::print(&format!("Job {job}_{task} not found\n"));
+            Ok(1)
+        }
+        Some(_) => Err(unknown()),
+    }
+}
+
+fn load(wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
+    let filter = JobFilter {
+        ids: wanted.iter().map(|named| named.job).collect(),
+        all_states: true,
+        estimates: true,
+        ..JobFilter::default()
+    };
+    let jobs = match link::question(&Request::Jobs { filter }) {
+        Ok(Reply::Jobs(jobs)) => jobs,
+        Ok(_) => return Err(worded(PREFIX, &link::unexpected())),
+        // What there is of a job that is not known: nothing.
+        Err(trouble) if trouble.kind() == Some(RefusalKind::InvalidJobId) => Vec::new(),
+        Err(trouble) => return Err(worded(PREFIX, &trouble)),
+    };
+    let Some(task) = wanted.and_then(|named| named.task) else {
+        return Ok(in_order(jobs, wanted));
+    };
+    Ok(jobs.iter().filter_map(|job| task_of(job, task)).collect())
+}
+
+/// Of an array, what waits comes first, then its tasks, the newest first, as Slurm has it.
+fn in_order(mut jobs: Vec<Arc<JobView>>, wanted: Option<&Named>) -> Vec<Arc<JobView>> {
+    let several = wanted.is_some() && jobs.len() > 1;
+    if several {
+        jobs.sort_by_key(|job| {
+            let task = job.array.as_ref().and_then(|array| array.task);
+            (task.is_some(), std::cmp::Reverse(task))
+        });
+    }
+    jobs
+}
+
+/// The record of one task, also if it is part of what waits.
+fn task_of(job: &Arc<JobView>, task: u32) -> Option<Arc<JobView>> {
+    let array = job.array.as_ref()?;
+    match array.task {
+        Some(own) => (own == task).then(|| Arc::clone(job)),
+        None => {
+            let mut one = JobView::clone(job);
+            let array = one.array.as_mut()?;
+            array.task = array.tasks.contains(task).then_some(task);
+            array.task.map(|_| Arc::new(one))
+        }
+    }
+}
+
+fn print(options: &Options, jobs: &[Arc<JobView>]) {
+    let (details, one_line) = (options.on("details"), options.on("oneliner"));
+    let view = View::new(process::clock());
+    let mut text = String::new();
+    for job in jobs {
+        if details {
+            text.push_str(&detailed(job, one_line));
+        } else {
+            text.push_str(&show_job::record(&view, job, None, one_line));
+        }
+        if text.len() >= SPILL {
+            output::print(&text);
+            text.clear();
+        }
+        if output::is_over() {
+            return;
+        }
+    }
+    output::print(&text);
+}
+
+fn detailed(job: &JobView, one_line: bool) -> String {
+    let denials = if job.denials.total > 0 {
+        denials(job.id)
+    } else {
+        Vec::new()
+    };
+    let view = view(denials.iter().map(|denial| denial.uid));
+    show_job::record(&view, job, Some(&Details { denials: &denials }), one_line)
+}
+
+/// Refusals are an addition: if they cannot be had, the record is shown without them.
+fn denials(job: JobId) -> Vec<Denial> {
+    let question = Request::Denials {
+        job: Some(job),
+        limit: DENIALS_SHOWN,
+        after: 0,
+        alarms: false,
+        wait: false,
+    };
+    match ask(&question, "") {
+        Ok(Reply::Denials(denials)) => denials,
+        Ok(_) | Err(_) => Vec::new(),
+    }
+}
