@@ -20,6 +20,8 @@ enum Fate {
     Started(Millis),
     /// It is over; whether it completed with success, and when it started.
     Over(bool, Millis),
+    /// It is forgotten: it was seen to end before, or was long over when it was named.
+    Gone,
 }
 
 /// What that means to a term.
@@ -98,7 +100,8 @@ impl Cluster {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
-        if job.state == JobState::Pending && (job.array.is_some() || !job.depends.is_met()) {
+        let waits = job.array.is_some() || !job.depends.is_met() || for_others(job.reason);
+        if job.state == JobState::Pending && waits {
             who.insert(id);
         }
         if let Some(array) = &job.array {
@@ -141,13 +144,9 @@ impl Cluster {
         if job.depends.is_hopeless() && job.spec.kill_on_invalid_dep == Some(true) {
             return self.give_up(at, id, fx);
         }
-        let ours = matches!(
-            job.reason,
-            Reason::Dependency | Reason::DependencyNeverSatisfied | Reason::JobArrayTaskLimit
-        );
         let reason = match kept {
             Some(reason) => reason,
-            None if ours => Reason::None,
+            None if for_others(job.reason) => Reason::None,
             None => job.reason,
         };
         if reason != job.reason {
@@ -246,7 +245,14 @@ impl Cluster {
         }
         let tasks = &part.view.tasks;
         let Some(array) = self.arrays.get(&term.job) else {
-            return Some((Verdict::Met(Millis(0)), tasks.clone()));
+            // Forgotten: as it was seen last.
+            let ready = part.ready.clone().filter(|_| term.failed);
+            let verdict = if term.failed {
+                Verdict::Failed
+            } else {
+                Verdict::Met(Millis(0))
+            };
+            return Some((verdict, ready.unwrap_or_else(|| tasks.clone())));
         };
         let ready = tasks.common(&array.ended.without(&array.failed));
         let verdict = if ready == *tasks {
@@ -282,6 +288,7 @@ impl Cluster {
         };
         match (term.after, fate) {
             (_, Fate::Waits) => Verdict::Waits,
+            (_, Fate::Gone) => when(!term.failed),
             (After::Start, Fate::Started(since) | Fate::Over(_, since)) => {
                 Verdict::Met(since.plus_secs(u64::from(term.minutes) * 60))
             }
@@ -292,14 +299,13 @@ impl Cluster {
         }
     }
 
-    /// What became of a job, an array or a task. One that is forgotten was seen to end before, or was long over when it was named.
+    /// What became of a job, an array or a task.
     fn fate(&self, id: JobId, of: Of, at: Millis) -> Fate {
-        let gone = Fate::Over(true, at);
         match of {
-            Of::Job => self.jobs.get(&id).map_or(gone, fate_of),
+            Of::Job => self.jobs.get(&id).map_or(Fate::Gone, fate_of),
             Of::Array => {
                 let Some(array) = self.arrays.get(&id) else {
-                    return gone;
+                    return Fate::Gone;
                 };
                 if array.is_over() {
                     return Fate::Over(array.failed.is_empty(), at);
@@ -314,7 +320,7 @@ impl Cluster {
             }
             Of::Task(task) => {
                 let Some(array) = self.arrays.get(&id) else {
-                    return gone;
+                    return Fate::Gone;
                 };
                 if array.ended.contains(task) {
                     return Fate::Over(!array.failed.contains(task), at);
@@ -348,6 +354,14 @@ impl Cluster {
         let full = job.array.as_ref().is_some_and(|array| array.full);
         job.state != JobState::Pending || full == self.is_full(job)
     }
+}
+
+/// Whether that means waiting for other jobs.
+fn for_others(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Dependency | Reason::DependencyNeverSatisfied | Reason::JobArrayTaskLimit
+    )
 }
 
 fn is_over(job: &Job) -> bool {

@@ -1,3 +1,4 @@
+mod arrays;
 mod life;
 mod nodes;
 mod random;

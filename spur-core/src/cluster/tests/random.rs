@@ -62,6 +62,20 @@ enum Op {
         job: usize,
         priority: u32,
     },
+    Change {
+        job: usize,
+        throttle: Option<u32>,
+        dependency: String,
+    },
+    Split {
+        job: usize,
+        from: u32,
+        many: bool,
+    },
+    Pause {
+        job: usize,
+        on: bool,
+    },
     Connect {
         node: u32,
         reboot: bool,
@@ -110,32 +124,71 @@ fn any_spec() -> impl Strategy<Value = Box<JobSpec>> {
         any::<bool>(),
         prop::bool::weighted(0.1),
         prop::bool::weighted(0.1),
+        prop::option::weighted(0.3, any::<bool>()),
     );
-    (kind, memory, counts, gpus_by, flags).prop_map(
-        |(kind, memory, counts, (way, count), flags)| {
-            let (nodes, more, tasks, tasks_per_node, cpus_per_task) = counts;
-            let (requeue, exclusive, hold) = flags;
-            Box::new(JobSpec {
-                kind,
-                memory,
-                nodes_min: nodes,
-                nodes_max: nodes + more,
-                nodes_set: nodes > 0,
-                tasks,
-                tasks_set: tasks > 0,
-                tasks_per_node,
-                cpus_per_task,
-                gpus_per_node: gpus(count).filter(|_| way == 1),
-                gpus_total: gpus(count).filter(|_| way == 2),
-                gpus_per_task: gpus(count).filter(|_| way == 3),
-                requeue,
-                exclusive,
-                hold,
-                time_limit: Some(TimeLimit::Secs(500)),
-                ..batch()
-            })
-        },
+    let array = prop_oneof![
+        6 => Just(""),
+        1 => Just("0-3"),
+        1 => Just("1-9:2%2"),
+        1 => Just("4"),
+    ];
+    (
+        kind,
+        memory,
+        counts,
+        gpus_by,
+        flags,
+        (array, any_dependency()),
     )
+        .prop_map(
+            |(kind, memory, counts, (way, count), flags, (array, dependency))| {
+                let (nodes, more, tasks, tasks_per_node, cpus_per_task) = counts;
+                let (requeue, exclusive, hold, kill_on_invalid_dep) = flags;
+                Box::new(JobSpec {
+                    kind,
+                    memory,
+                    nodes_min: nodes,
+                    nodes_max: nodes + more,
+                    nodes_set: nodes > 0,
+                    tasks,
+                    tasks_set: tasks > 0,
+                    tasks_per_node,
+                    cpus_per_task,
+                    gpus_per_node: gpus(count).filter(|_| way == 1),
+                    gpus_total: gpus(count).filter(|_| way == 2),
+                    gpus_per_task: gpus(count).filter(|_| way == 3),
+                    requeue,
+                    exclusive,
+                    hold,
+                    array: array.to_owned(),
+                    dependency,
+                    kill_on_invalid_dep,
+                    name: format!("job{count}"),
+                    time_limit: Some(TimeLimit::Secs(500)),
+                    ..batch()
+                })
+            },
+        )
+}
+
+fn any_dependency() -> impl Strategy<Value = String> {
+    let kind = prop_oneof![
+        Just("after"),
+        Just("afterok"),
+        Just("afternotok"),
+        Just("afterany"),
+        Just("aftercorr")
+    ];
+    let one = (kind, 1u32..12).prop_map(|(kind, job)| format!("{kind}:{job}"));
+    let two = (one.clone(), one.clone(), any::<bool>())
+        .prop_map(|(a, b, any)| [a, b].join(if any { "?" } else { "," }));
+    prop_oneof![
+        6 => Just(String::new()),
+        2 => one,
+        1 => two,
+        1 => (1u32..9, 0u32..6).prop_map(|(job, task)| format!("afterok:{job}_{task}")),
+        1 => Just("singleton".to_owned()),
+    ]
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
@@ -162,6 +215,11 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => job.prop_map(|job| Op::Requeue { job }),
         1 => (job, any::<bool>()).prop_map(|(job, hold)| Op::Hold { job, hold }),
         1 => (job, 0u32..9).prop_map(|(job, priority)| Op::Update { job, priority }),
+        1 => (job, prop::option::of(0u32..4), any_dependency()).prop_map(|(job, throttle, dependency)| {
+            Op::Change { job, throttle, dependency }
+        }),
+        1 => (job, 0u32..9, any::<bool>()).prop_map(|(job, from, many)| Op::Split { job, from, many }),
+        1 => (job, any::<bool>()).prop_map(|(job, on)| Op::Pause { job, on }),
         3 => (node.clone(), prop::bool::weighted(0.2), any::<bool>(), 2u32..9)
             .prop_map(|(node, reboot, forget, gpus)| Op::Connect { node, reboot, forget, gpus }),
         2 => node.clone().prop_map(|node| Op::Disconnect { node }),
@@ -416,7 +474,40 @@ impl History {
                 partition: None,
                 priority: Some(priority),
             }),
+            Op::Change {
+                job,
+                throttle,
+                dependency,
+            } => self.change(self.job(job), throttle, dependency),
+            Op::Split { job, from, many } => {
+                let (job, new) = (self.job(job), self.world.cluster.next_job_id().unwrap());
+                self.apply(if many {
+                    let tasks = (from..from + 3).collect();
+                    Event::ArraySplit { job, tasks, new }
+                } else {
+                    let task = from;
+                    Event::TaskSplit { job, task, new }
+                });
+            }
+            Op::Pause { job, on: true } => self.apply(Event::Suspended { job: self.job(job) }),
+            Op::Pause { job, on: false } => self.apply(Event::Resumed { job: self.job(job) }),
             other => self.run_node(other),
+        }
+    }
+
+    fn change(&mut self, job: JobId, throttle: Option<u32>, dependency: String) {
+        let Some(known) = self.world.cluster.jobs.get(&job) else {
+            return;
+        };
+        let mut spec = JobSpec::clone(&known.spec);
+        spec.dependency = dependency;
+        if crate::job::admit::dependency(&self.world.cluster, job, &spec).is_ok() {
+            self.apply(Event::JobChanged {
+                job,
+                spec: Arc::new(spec),
+                priority: None,
+                throttle,
+            });
         }
     }
 
