@@ -37,11 +37,19 @@ pub fn mask(text: &str) -> String {
         .replace(r"\/tmp\/slurm-base\/work", r"\/home\/slurmtest\/jobs")
         .replace("/tmp/slurm-base/work", "/home/slurmtest/jobs")
         .replace("slurm-wlm ", "slurm ");
-    let mut masked = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        masked.push_str(&self::line(line));
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(line).collect();
+    // Tasks write at the same time: what is labelled is put in the order of the labels.
+    for run in lines.chunk_by_mut(|one, next| label(one).is_some() && label(next).is_some()) {
+        run.sort_by_key(|line| label(line));
     }
-    masked
+    lines.concat()
+}
+
+/// The task whose line it is, with `srun -l`.
+fn label(line: &str) -> Option<u32> {
+    let (number, _) = line.split_once(": ")?;
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|_| plain)
 }
 
 fn line(line: &str) -> String {
@@ -58,7 +66,21 @@ fn line(line: &str) -> String {
     );
     let line = by_shape(&line, "##########", "EEEEEEEEEE");
     let line = by_shape(&line, "24.11.#", "24.11.N");
-    volatile(&elapsed(&line))
+    volatile(&elapsed(&affinity(&line)))
+}
+
+/// Which sockets GPUs are near is told by hardware, or by a `gres.conf` that the recording did not have.
+fn affinity(line: &str) -> String {
+    let mut line = line.to_owned();
+    while let Some(at) = line.find("(S:") {
+        let Some(length) = line[at..].find(')') else { break };
+        let end = at + length + 1;
+        // A column is as wide as before.
+        let column = line[end..].starts_with("  ");
+        let fill = if column { " ".repeat(end - at) } else { String::new() };
+        line.replace_range(at..end, &fill);
+    }
+    line
 }
 
 /// Replaces every place that looks like `shape` (`#` a digit, `@` a letter, else itself) and is not part of a longer word. Ten

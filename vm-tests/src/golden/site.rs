@@ -120,6 +120,8 @@ impl Site {
             .env("HOME", HOME)
             .env("LANG", "C.UTF-8")
             .env("SPUR_CONTROLLER", format!("unix:{}", socket.display()))
+            // The recordings were made with it set; jobs inherit it.
+            .env("SLURM_CONF", "/opt/slurm/etc/slurm.conf")
             .current_dir(WORK);
         let name = if user == User::Root {
             "root"

@@ -43,6 +43,9 @@ fn moments_and_numbers_of_processes_are_masked_and_limits_are_not() {
         ("   OS=Linux 6.18.44 #1 SMP @0 ", "   OS=* @0 "),
         ("      \"cpu_load\": 201,", "      \"cpu_load\": *,"),
         ("1-00:00:00", "1-00:00:00"),
+        ("gpu:h200:8(S:0-1) 64", "gpu:h200:8 64"),
+        ("gpu:h200:8(S:0-1)   idle", "gpu:h200:8          idle"),
+        ("2: c\n0: a\n1: b\n", "0: a\n1: b\n2: c\n"),
     ];
     for (text, masked) in cases {
         assert_eq!(mask(text), masked, "{text}");
