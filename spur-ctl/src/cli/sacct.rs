@@ -1,6 +1,7 @@
 //! `sacct`: jobs of the accounting record.
 
 mod local;
+mod meant;
 mod script;
 
 use super::failure::Failure;
@@ -8,13 +9,15 @@ use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::render::accounts::sheet::{self, Sheet, Style};
-use super::render::accounts::{Context, Row, fields, rows};
+use super::render::accounts::{self, Context, Row, fields, rows};
 use super::render::clock::Clock;
-use super::resolve::filter::{self, Named};
+use super::render::data::{self, Asked, Document, Meta};
+use super::resolve::filter;
 use super::{output, process, users};
 use local::Local;
+use meant::Meant;
 use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
-use spur_core::id::{JobId, StepKind, Uid};
+use spur_core::id::Uid;
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
 use spur_core::slurm::timespec::begin::parse_past;
 use spur_core::time::Millis;
@@ -28,8 +31,8 @@ const NOBODY: Uid = Uid(u32::MAX);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Query {
     filter: AccountFilter,
-    /// Steps that were named; a job that is named alone comes with all of them.
-    named: Vec<(JobId, Option<StepKind>)>,
+    /// What was named; a job that is named alone comes with all of its steps.
+    named: Vec<Meant>,
     /// What is looked at here, and not by the controller.
     local: Local,
     /// Nothing can match.
@@ -50,36 +53,55 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     if let Some(wanted) = script::wanted(options) {
         return script::print(wanted, &query);
     }
+    if let Some(asked) = data::asked(options)? {
+        return structured(options, &query, context, asked);
+    }
     if !options.on("noheader") {
         output::print(&sheet.header());
     }
-    if query.nothing {
-        return Ok(0);
-    }
-    let mut after = None;
-    loop {
-        let runs = page(&query.filter, after)?;
-        let Some(last) = runs.last() else { break };
-        after = Some(RunKey::of(&last.job));
-        let full = runs.len() >= PAGE as usize;
-        let mut text = String::new();
-        for run in runs.into_iter().filter(|run| query.local.passes(run)) {
-            let run = query.local.truncated(run, &query.filter);
-            let lines = rows(run, Vec::new(), !options.on("allocations"));
-            for row in lines.iter().filter(|row| query.shows(row)) {
-                text.push_str(&sheet.row(&context, row));
-            }
-        }
+    let steps = !options.on("allocations");
+    query.pages(steps, |runs| {
+        let lines = runs.iter().flatten();
+        let text: String = lines.map(|row| sheet.row(&context, row)).collect();
         output::print(&text);
-        if !full || output::is_over() {
-            break;
-        }
-    }
+    })?;
+    Ok(0)
+}
+
+/// `--json` and `--yaml`.
+fn structured(
+    options: &Options,
+    query: &Query,
+    mut context: Context,
+    asked: Asked,
+) -> Result<u8, Failure> {
+    let mut all = Vec::new();
+    query.pages(!options.on("allocations"), |runs| all.extend(runs))?;
+    let by = all
+        .iter()
+        .flatten()
+        .filter_map(|row: &Row| row.run.job.cancelled_by);
+    context.view.users = users::names(by);
+    let mut doc = Document::begin(asked);
+    doc.list("jobs", &all, |doc, rows| {
+        accounts::data::job(doc, &context, rows)
+    });
+    doc.finish(&Meta::of_process(&context.cluster, words()), &[], &[]);
     Ok(0)
 }
 
 fn failed(why: impl std::fmt::Display) -> Failure {
     Failure::error(Command::Sacct, why)
+}
+
+/// The words of the command line, as Slurm's command would count them.
+fn words() -> Vec<String> {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let named = |word: &String| word.rsplit('/').next() == Some(Command::Sacct.name());
+    let own = words.skip_while(|word| !named(word)).skip(1);
+    std::iter::once(Command::Sacct.name().to_owned())
+        .chain(own)
+        .collect()
 }
 
 fn page(filter: &AccountFilter, after: Option<RunKey>) -> Result<Vec<AccountedJob>, Failure> {
@@ -191,25 +213,18 @@ fn query(options: &Options, clock: &Clock) -> Result<Query, Failure> {
 }
 
 fn jobs(options: &Options, query: &mut Query) -> Result<(), Failure> {
-    let texts = lists(options, "jobs");
-    for text in &texts {
-        match filter::named(text) {
-            Some(Named {
-                job,
-                step,
-                array: false,
-            }) => {
-                query.filter.ids.push(job);
-                query.named.push((job, step));
-            }
-            Some(_) => {}
-            None => {
-                let why = format!("Bad job/step specified: {text}");
-                return Err(Failure::fatal(Command::Sacct, why));
-            }
-        }
+    let given = options
+        .given()
+        .iter()
+        .filter(|given| given.flag.named("jobs"));
+    for text in given.filter_map(|given| given.value.as_deref()) {
+        let bad =
+            |word: &str| Failure::fatal(Command::Sacct, format!("Bad job/step specified: {word}"));
+        query
+            .named
+            .extend(meant::read(text).map_err(|word| bad(&word))?);
     }
-    query.nothing = !texts.is_empty() && query.named.is_empty();
+    query.filter.ids = query.named.iter().map(|meant| meant.job).collect();
     query.filter.ids.sort_unstable();
     query.filter.ids.dedup();
     if let Some(word) = options.operands.first() {
@@ -253,7 +268,7 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
             None => {
                 return Err(Failure::fatal(
                     Command::Sacct,
-                    format!("Invalid state: {word}"),
+                    format!("unrecognized job state value '{word}'"),
                 ));
             }
         }
@@ -308,16 +323,27 @@ fn midnight(clock: &Clock) -> Millis {
 }
 
 impl Query {
-    /// Whether a line is of a job or step that is meant.
-    fn shows(&self, row: &Row) -> bool {
-        if self.named.is_empty() {
-            return true;
+    /// Asks for page after page, and hands over the lines of each: job by job, those that are meant.
+    fn pages(&self, steps: bool, mut take: impl FnMut(Vec<Vec<Row>>)) -> Result<(), Failure> {
+        let mut after = None;
+        while !self.nothing && !output::is_over() {
+            let runs = page(&self.filter, after)?;
+            let Some(last) = runs.last() else { break };
+            after = Some(RunKey::of(&last.job));
+            let full = runs.len() >= PAGE as usize;
+            let runs = runs.into_iter().filter(|run| self.local.passes(run));
+            let runs = runs.flat_map(|run| self.local.shaped(run, &self.filter));
+            let lines = runs.map(|run| {
+                let mut lines = rows(run, Vec::new(), steps);
+                lines.retain(|row| self.named.is_empty() || self.named.iter().any(|m| m.is(row)));
+                lines
+            });
+            take(lines.filter(|lines| !lines.is_empty()).collect());
+            if !full {
+                break;
+            }
         }
-        let step = row.step.as_ref().map(|step| step.kind);
-        let meant = |(job, named): &(JobId, Option<StepKind>)| {
-            *job == row.run.job.id && named.is_none_or(|named| Some(named) == step)
-        };
-        self.named.iter().any(meant)
+        Ok(())
     }
 }
 

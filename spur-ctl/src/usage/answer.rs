@@ -36,21 +36,28 @@ pub fn matches(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) 
     in_time(filter, job, requeued)
         && nodes
         && !never_eligible(job)
-        && any(&filter.ids, &job.id)
+        && named(filter, job)
         && any(&filter.users, &spec.owner.uid)
         && any(&filter.accounts, &spec.account)
         && any(&filter.partitions, &spec.partition)
         && any(&filter.names, &spec.name)
 }
 
+/// Whether a job is one of those that are named, by its own number or by its array's.
+fn named(filter: &AccountFilter, job: &JobView) -> bool {
+    let array = job.array.as_ref().map(|array| array.job);
+    filter.ids.is_empty()
+        || filter.ids.contains(&job.id)
+        || array.is_some_and(|array| filter.ids.contains(&array))
+}
+
 /// A job that might not start yet, or was cancelled before it might: Slurm's record begins when a job may.
 fn never_eligible(job: &JobView) -> bool {
-    let kept_back = matches!(
-        job.reason,
-        Reason::JobHeldUser | Reason::JobHeldAdmin | Reason::BeginTime
-    );
-    let early = job.ended.is_some_and(|ended| ended < job.eligible);
-    job.started.is_none() && (kept_back || early && job.state.is_terminal())
+    let kept_back = job.priority == 0
+        || !job.dependency.is_empty()
+        || job.reason == Reason::BeginTime
+        || job.ended.is_some_and(|ended| ended < job.eligible);
+    job.started.is_none() && kept_back
 }
 
 /// Whether a run was, in the window of time, in one of the states that are asked for. As in Slurm's record: it waited or ran at

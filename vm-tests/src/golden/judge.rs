@@ -54,6 +54,7 @@ pub fn judge<'a>(
         let verdict = match played.get(name) {
             None => Verdict::NotPlayed,
             Some(ours) => {
+                let mask = |text: &str| mask(&record.command, text);
                 let (theirs, ours) = (mask(&record.text), mask(ours));
                 match (theirs == ours, intended.get(name.as_str())) {
                     (true, None) => Verdict::Match,

@@ -31,13 +31,18 @@ const VOLATILE: [&str; 25] = [
     "\"allocating_node\"",
 ];
 
-/// Replaces what is never the same.
-pub fn mask(text: &str) -> String {
+/// Replaces what is never the same in what this command wrote.
+pub fn mask(command: &str, text: &str) -> String {
+    // Everywhere else `0:15` is an exit status.
+    let queue = command.contains("squeue");
     let text = text
         .replace(r"\/tmp\/slurm-base\/work", r"\/home\/slurmtest\/jobs")
         .replace("/tmp/slurm-base/work", "/home/slurmtest/jobs")
         .replace("slurm-wlm ", "slurm ");
-    let mut lines: Vec<String> = text.split_inclusive('\n').map(line).collect();
+    let mut lines: Vec<String> = text
+        .split_inclusive('\n')
+        .map(|text| line(text, queue))
+        .collect();
     // Tasks write at the same time: what is labelled is put in the order of the labels.
     for run in lines.chunk_by_mut(|one, next| label(one).is_some() && label(next).is_some()) {
         run.sort_by_key(|line| label(line));
@@ -52,7 +57,7 @@ fn label(line: &str) -> Option<u32> {
     number.parse().ok().filter(|_| plain)
 }
 
-fn line(line: &str) -> String {
+fn line(line: &str, queue: bool) -> String {
     let line = by_shape(line, "####-##-##T##:##:##", "YYYY-MM-DDThh:mm:ss");
     let line = by_shape(
         &line,
@@ -66,18 +71,25 @@ fn line(line: &str) -> String {
     );
     let line = by_shape(&line, "##########", "EEEEEEEEEE");
     let line = by_shape(&line, "24.11.#", "24.11.N");
-    volatile(&elapsed(&affinity(&line)))
+    let line = elapsed(&affinity(&line));
+    volatile(&if queue { time_used(&line) } else { line })
 }
 
 /// Which sockets GPUs are near is told by hardware, or by a `gres.conf` that the recording did not have.
 fn affinity(line: &str) -> String {
     let mut line = line.to_owned();
     while let Some(at) = line.find("(S:") {
-        let Some(length) = line[at..].find(')') else { break };
+        let Some(length) = line[at..].find(')') else {
+            break;
+        };
         let end = at + length + 1;
         // A column is as wide as before.
         let column = line[end..].starts_with("  ");
-        let fill = if column { " ".repeat(end - at) } else { String::new() };
+        let fill = if column {
+            " ".repeat(end - at)
+        } else {
+            String::new()
+        };
         line.replace_range(at..end, &fill);
     }
     line
@@ -109,7 +121,7 @@ fn by_shape(line: &str, shape: &str, mask: &str) -> String {
     replace(line, shape.len(), fits, mask)
 }
 
-/// How long something has run so far: `0:07`, `00:01:10`. Nothing in the scenes runs for ten minutes, and no limit is below that.
+/// How long something has run so far: `00:01:10`. Nothing in the scenes runs for ten minutes, and no limit is below that.
 fn elapsed(line: &str) -> String {
     let text = line.as_bytes();
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
@@ -127,7 +139,11 @@ fn elapsed(line: &str) -> String {
             && clear(at.checked_sub(1))
             && clear(Some(at + 8))
     };
-    let line = replace(line, 8, |at| at + 8 <= text.len() && long(at), "hh:mm:ss");
+    replace(line, 8, |at| at + 8 <= text.len() && long(at), "hh:mm:ss")
+}
+
+/// The same as the queue shows it: `0:07`.
+fn time_used(line: &str) -> String {
     let text = line.as_bytes();
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let clear = |at: Option<usize>| {
@@ -143,7 +159,7 @@ fn elapsed(line: &str) -> String {
             && clear(at.checked_sub(1))
             && clear(Some(at + 4))
     };
-    replace(&line, 4, short, "m:ss")
+    replace(line, 4, short, "m:ss")
 }
 
 fn replace(line: &str, width: usize, fits: impl Fn(usize) -> bool, mask: &str) -> String {

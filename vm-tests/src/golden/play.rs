@@ -43,7 +43,9 @@ fn scenes(wanted: &BTreeSet<String>) -> Vec<&'static Scene> {
         let mut steps = scene.steps.iter();
         wanted.is_empty()
             || steps.any(|step| match step {
-                Step::Play(name) | Step::Begin(name) => wanted.contains(*name),
+                Step::Play(name) | Step::Begin(name) | Step::PlayOr(name, _) => {
+                    wanted.contains(*name)
+                }
                 Step::Do(_) | Step::Root(_) | Step::Until(..) | Step::Next(_) | Step::Pause(_) => {
                     false
                 }
@@ -84,6 +86,10 @@ impl Stage<'_> {
                     self.keep(name, &Output::of(child));
                 }
             }
+            Step::PlayOr(name, line) => match self.start(name) {
+                Some(child) => self.keep(name, &Output::of(child)),
+                None => drop(self.site.shell(USER, line)),
+            },
             Step::Begin(name) => {
                 if let Some(child) = self.start(name) {
                     self.begun.push((name, child));

@@ -17,6 +17,8 @@ pub enum Step {
     Play(&'static str),
     /// The command of this recording, begun now and awaited at the end of its scene.
     Begin(&'static str),
+    /// The command of this recording, or where it is not at hand this one, for what it changes.
+    PlayOr(&'static str, &'static str),
     /// A command of the user's that has no recording here; it counts only for what it changes.
     Do(&'static str),
     /// The same as root.
@@ -54,7 +56,7 @@ pub const SCENES: [Scene; 7] = [
 ];
 
 /// Scripts of the user's: name and text.
-pub const SCRIPTS: [(&str, &str); 9] = [
+pub const SCRIPTS: [(&str, &str); 10] = [
     (
         "env.sh",
         "#!/bin/bash\nenv | grep -E \"^(SLURM|CUDA|GPU|ROCR|ZE_|TMPDIR|HOME|USER|PWD|SHELL)\" | sort\n",
@@ -68,6 +70,7 @@ pub const SCRIPTS: [(&str, &str); 9] = [
         "#!/bin/bash\n#SBATCH --job-name=sleeper\nsleep 300\n",
     ),
     ("nosheb.sh", "echo hi\n"),
+    ("crlf.sh", "#!/bin/bash\r\ntrue\r\n"),
     ("empty.sh", ""),
     ("fail.sh", "#!/bin/bash\nexit 3\n"),
     ("sig.sh", "#!/bin/bash\nkill -9 $$\n"),
@@ -87,7 +90,7 @@ pub fn played() -> impl Iterator<Item = &'static str> {
         .iter()
         .flat_map(|scene| scene.steps)
         .filter_map(|step| match step {
-            Step::Play(name) | Step::Begin(name) => Some(*name),
+            Step::Play(name) | Step::Begin(name) | Step::PlayOr(name, _) => Some(*name),
             Step::Do(_) | Step::Root(_) | Step::Until(..) | Step::Next(_) | Step::Pause(_) => None,
         })
 }

@@ -48,8 +48,9 @@ fn moments_and_numbers_of_processes_are_masked_and_limits_are_not() {
         ("2: c\n0: a\n1: b\n", "0: a\n1: b\n2: c\n"),
     ];
     for (text, masked) in cases {
-        assert_eq!(mask(text), masked, "{text}");
+        assert_eq!(mask("squeue", text), masked, "{text}");
     }
+    assert_eq!(mask("sacct", "FAILED     0:11"), "FAILED     0:11");
 }
 
 #[test]

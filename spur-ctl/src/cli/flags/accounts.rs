@@ -3,7 +3,6 @@
 use super::{Flag, RECORDS, SACCT, SEFF, SSTAT, USAGE, on, opt, val};
 
 const ONLY_LOCAL: &str = "there is only this cluster to show";
-const NO_DATA: &str = "structured output is not available yet; use --parsable2 and --format";
 
 /// What `spur usage` does.
 pub(super) const ABOUT: &str = "
@@ -21,7 +20,7 @@ pub(super) static ROWS: &[Flag] = &[
     on("allocations", SACCT, "jobs only, no steps").short('X'),
     on("allsteps", SSTAT, "every step that runs").short('a'),
     on("allusers", SACCT, "jobs of all users").short('a'),
-    on("array", SACCT, "one line for each task of an array").implied("there are no job arrays yet"),
+    on("array", SACCT, "one line for each task of an array"),
     on("associations", SACCT, "only these associations")
         .short('x')
         .refused("there are no associations"),
@@ -76,7 +75,7 @@ pub(super) static ROWS: &[Flag] = &[
         .alias(&["job"])
         .short('j'),
     on("json", USAGE, "print JSON"),
-    opt("json", "PARSER", SACCT, "JSON").refused(NO_DATA),
+    opt("json", "PARSER", SACCT, "JSON"),
     on("local", SACCT, "only this cluster").implied(ONLY_LOCAL),
     on("long", SACCT, "many columns").short('l'),
     val("name", "LIST", SACCT, "only jobs with these names"),
@@ -108,6 +107,7 @@ pub(super) static ROWS: &[Flag] = &[
         "only jobs of these qualities of service",
     )
     .short('q'),
+    val("reason", "LIST", SACCT, "only jobs with these reasons").short('R'),
     val("starttime", "TIME", SACCT, "only what had not ended before").short('S'),
     val("state", "LIST", SACCT, "only jobs in these states")
         .alias(&["states"])
@@ -144,8 +144,6 @@ pub(super) static ROWS: &[Flag] = &[
         "all parts of a heterogeneous job",
     )
     .implied("there are no heterogeneous jobs yet"),
-    val("wckeys", "LIST", SACCT, "only jobs with these keys")
-        .short('W')
-        .refused("there are no workload characterization keys"),
-    opt("yaml", "PARSER", SACCT, "YAML").refused(NO_DATA),
+    val("wckeys", "LIST", SACCT, "only jobs with these keys").short('W'),
+    opt("yaml", "PARSER", SACCT, "YAML"),
 ];

@@ -1,6 +1,7 @@
 //! Rows of the accounting record, as `sacct` and `sstat` show them: a job, then its steps. The table of columns is in [`fields`], how
 //! they are laid out in [`sheet`], and how numbers are written in [`numbers`].
 
+pub mod data;
 pub mod fields;
 pub mod numbers;
 pub mod sheet;

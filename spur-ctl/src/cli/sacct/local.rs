@@ -33,6 +33,7 @@ pub(super) struct Local {
     cpus: Option<Range>,
     limit: Option<(u64, u64)>,
     truncate: bool,
+    tasks: bool,
 }
 
 impl Local {
@@ -52,6 +53,7 @@ impl Local {
             cpus: range(options, "ncpus")?,
             limit: limit(options)?,
             truncate: is_on(options, "truncate"),
+            tasks: is_on(options, "array"),
         })
     }
 
@@ -69,7 +71,7 @@ impl Local {
         group
             && any(&self.qos, &spec.qos)
             && any(&self.reasons, &reason)
-            && self.keys.is_empty()
+            && any(&self.keys, &spec.extras().wckey)
             && self
                 .nodes
                 .is_none_or(|range| range.has(job.nodes.len() as u64))
@@ -77,19 +79,42 @@ impl Local {
             && self.limit.is_none_or(|limit| within(job, limit))
     }
 
-    /// With its times cut to the window, if that is asked for.
-    pub(super) fn truncated(&self, mut run: AccountedJob, window: &AccountFilter) -> AccountedJob {
-        if !self.truncate {
-            return run;
+    /// With its times cut to the window, and once for each task of an array that waits, if that is asked for.
+    pub(super) fn shaped(
+        &self,
+        mut run: AccountedJob,
+        window: &AccountFilter,
+    ) -> Vec<AccountedJob> {
+        if self.truncate {
+            truncate(&mut run, window);
         }
-        let job = Arc::make_mut(&mut run.job);
-        cut(&mut job.started, &mut job.ended, window);
-        for step in &mut job.steps {
-            let mut started = Some(step.started);
-            cut(&mut started, &mut step.ended, window);
-            step.started = started.unwrap_or(step.started);
-        }
-        run
+        let waiting = run
+            .job
+            .array
+            .as_ref()
+            .filter(|array| self.tasks && array.task.is_none());
+        let Some(waiting) = waiting else {
+            return vec![run];
+        };
+        let one = |task| {
+            let mut one = run.clone();
+            let array = &mut Arc::make_mut(&mut one.job).array;
+            if let Some(array) = array {
+                array.task = Some(task);
+            }
+            one
+        };
+        waiting.tasks.iter().map(one).collect()
+    }
+}
+
+fn truncate(run: &mut AccountedJob, window: &AccountFilter) {
+    let job = Arc::make_mut(&mut run.job);
+    cut(&mut job.started, &mut job.ended, window);
+    for step in &mut job.steps {
+        let mut started = Some(step.started);
+        cut(&mut started, &mut step.ended, window);
+        step.started = started.unwrap_or(step.started);
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn wanted(options: &Options) -> Option<Wanted> {
 
 /// Prints it for every job that is named. The controller keeps a script as long as its job; the environment is not given out.
 pub(super) fn print(wanted: Wanted, query: &Query) -> Result<u8, Failure> {
-    let jobs: BTreeSet<_> = query.named.iter().map(|(job, _)| *job).collect();
+    let jobs: BTreeSet<_> = query.named.iter().map(|meant| meant.job).collect();
     if jobs.is_empty() {
         return Err(failed("This option requires you to select jobs with -j"));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cli::flags::getopt::{self, Source};
+use spur_core::id::JobId;
 use spur_core::job::state::JobState;
 use std::ffi::OsString;
 
@@ -16,9 +17,10 @@ fn read(line: &str) -> Result<Query, Failure> {
 fn jobs_may_be_named_again_and_again_and_lift_the_window() {
     let query = read("-j 4 -j 5.batch,5.0 -D").unwrap();
     assert_eq!(query.filter.ids, [JobId(4), JobId(5)]);
-    assert_eq!(query.named[1], (JobId(5), Some(StepKind::Batch)));
     assert_eq!((query.filter.since, query.filter.duplicates), (None, true));
-    assert!(read("-j 3_[1-2]").unwrap().nothing);
+    let tasks = read("-j 3_[1,4],7_2.0").unwrap();
+    assert_eq!(tasks.filter.ids, [JobId(3), JobId(7)]);
+    assert_eq!(tasks.named.len(), 2);
     assert!(read("-j x").is_err());
 }
 
@@ -40,6 +42,14 @@ fn the_window_is_the_present_day_unless_said_otherwise() {
         Some(Millis(midnight.0 + 1_800_000)),
         "of today, though it is past"
     );
+    // With states, a window is a moment unless both of its ends are said.
+    let now = read("-s R").unwrap().filter;
+    assert_eq!(
+        (now.since, now.until),
+        (Some(Millis(1_796_002_860_000)), now.since)
+    );
+    let once = read("-s CD -S 2026-11-01").unwrap().filter;
+    assert_eq!(once.until, once.since);
     assert!(read("-S now -E now-1hour").is_err());
     assert!(read("-S whenever").is_err());
     assert!(read("-s WHAT").is_err());

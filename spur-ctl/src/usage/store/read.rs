@@ -131,8 +131,12 @@ impl Page {
                 sql.push_str(&format!(" AND {column} IN ({})", numbers.join(",")));
             }
         };
-        listed("job", filter.ids.iter().map(|job| job.0).collect());
         listed("uid", filter.users.iter().map(|uid| uid.0).collect());
+        if !filter.ids.is_empty() {
+            let ids: Vec<String> = filter.ids.iter().map(|job| job.0.to_string()).collect();
+            let ids = ids.join(",");
+            sql.push_str(&format!(" AND (job IN ({ids}) OR array IN ({ids}))"));
+        }
         if !filter.duplicates {
             sql.push_str(" AND superseded = 0");
         }

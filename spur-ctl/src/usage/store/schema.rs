@@ -97,6 +97,11 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Spools), Trouble> {
             Trouble::Other(why) if !is_disk(&why) => Trouble::Broken(why),
             told @ (Trouble::Other(_) | Trouble::Broken(_) | Trouble::TooNew(_)) => told,
         })?;
+    // A column that came later: which array a job is a task of.
+    if !db.column_exists(None, "run", "array")? {
+        db.execute_batch("ALTER TABLE run ADD COLUMN array INTEGER")?;
+    }
+    db.execute_batch("CREATE INDEX IF NOT EXISTS run_array ON run (array)")?;
     db.execute(
         "INSERT OR IGNORE INTO meta VALUES ('version', ?1)",
         [VERSION],

@@ -94,12 +94,13 @@ fn job(tx: &Transaction<'_>, row: &JobView) -> rusqlite::Result<()> {
         .sum();
     let body = wire::JobView::from(row).encode_to_vec();
     let sql = "INSERT INTO run (job, submitted, restarts, generation, uid, user, account, partition, name, state, started,
-            ended, superseded, nodes, cpus, gpus, exit_code, exit_signal, body)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, ?13, ?14, ?15, ?16, ?17, ?18)
+            ended, superseded, nodes, cpus, gpus, exit_code, exit_signal, body, array)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
         ON CONFLICT (submitted, job, restarts) DO UPDATE SET generation = excluded.generation, account = excluded.account,
             partition = excluded.partition, name = excluded.name, state = excluded.state, started = excluded.started,
             ended = excluded.ended, nodes = excluded.nodes, cpus = excluded.cpus, gpus = excluded.gpus,
-            exit_code = excluded.exit_code, exit_signal = excluded.exit_signal, body = excluded.body
+            exit_code = excluded.exit_code, exit_signal = excluded.exit_signal, body = excluded.body,
+            array = excluded.array
         RETURNING run";
     let run: i64 = tx.prepare_cached(sql)?.query_row(
         params![
@@ -120,7 +121,8 @@ fn job(tx: &Transaction<'_>, row: &JobView) -> rusqlite::Result<()> {
             signed(gpus),
             row.exit.code,
             row.exit.signal,
-            body
+            body,
+            row.array.as_ref().map(|array| array.job.0)
         ],
         |found| found.get(0),
     )?;

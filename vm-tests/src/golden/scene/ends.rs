@@ -1,7 +1,7 @@
 //! How jobs end; and, while one still runs into its limit, nodes and partitions that are taken out of service, and reservations.
 
 use super::Scene;
-use super::Step::{self, Begin, Do, Next, Pause, Play, Root};
+use super::Step::{self, Begin, Next, Pause, Play, PlayOr, Root};
 
 pub(super) const SCENE: Scene = Scene {
     name: "ends",
@@ -19,7 +19,10 @@ const STEPS: &[Step] = &[
     Next(65),
     Begin("timelimit-1min"),
     Pause(1000),
-    Do("(sleep 2; scancel -n srk) & srun -J srk sleep 60"),
+    PlayOr(
+        "srun-cancelled",
+        "(sleep 3; scancel -n srk) & srun -J srk sleep 60",
+    ),
     Play("scontrol-drain"),
     Play("sinfo-drained"),
     Play("sinfo-R-drained"),

@@ -1,7 +1,7 @@
 //! What a job finds in its environment.
 
 use super::Scene;
-use super::Step::{self, Do, Next, Play};
+use super::Step::{self, Next, Play, PlayOr};
 
 pub(super) const SCENE: Scene = Scene {
     name: "env",
@@ -13,7 +13,10 @@ pub(super) const SCENE: Scene = Scene {
 const STEPS: &[Step] = &[
     Play("env-srun"),
     Play("env-srun-gres2"),
-    Do("srun -N2 -n4 --gpus-per-node=4 -l true"),
+    PlayOr(
+        "env-srun-N2-n4-gpus",
+        "srun -N2 -n4 --gpus-per-node=4 -l true",
+    ),
     Next(41),
     Play("env-srun-gpus-per-task"),
     Play("env-sbatch"),
@@ -28,7 +31,7 @@ const STEPS: &[Step] = &[
     Next(55),
     Play("env-array-out"),
     Next(58),
-    Do("salloc -n2 --gres=gpu:1 true"),
+    PlayOr("env-salloc", "salloc -n2 --gres=gpu:1 true"),
     Next(59),
     Play("output-default-name"),
 ];

@@ -23,6 +23,8 @@ const STEPS: &[Step] = &[
     Play("sinfo-idle"),
     Play("sinfo-N-l"),
     Play("sinfo-l"),
+    Play("sinfo-R"),
+    Play("sinfo-s"),
     Play("sinfo-N-o-gres"),
     Play("sinfo-O-gres"),
     Play("scontrol-show-partition"),

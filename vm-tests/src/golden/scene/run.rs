@@ -1,7 +1,7 @@
 //! `srun` from outside any job.
 
 use super::Scene;
-use super::Step::{self, Do, Next, Play};
+use super::Step::{self, Next, Play, PlayOr};
 
 pub(super) const SCENE: Scene = Scene {
     name: "run",
@@ -25,11 +25,15 @@ const STEPS: &[Step] = &[
     Play("srun-badopt"),
     Play("srun-badtime"),
     Play("srun-badn"),
+    Play("srun-badn2"),
     Play("srun-label"),
     Play("srun-immediate"),
     Play("srun-timelimit-note"),
     Play("srun-jobid-bad"),
     Next(36),
     Play("srun-v"),
-    Do("printf '0 echo a\\n1-2 echo b %%t %%o\\n' > mp.conf; srun -n3 --multi-prog -l mp.conf"),
+    PlayOr(
+        "srun-multiprog",
+        "printf '0 echo a\\n1-2 echo b %%t %%o\\n' > mp.conf; srun -n3 --multi-prog -l mp.conf",
+    ),
 ];

@@ -42,7 +42,24 @@ pub(super) fn constraints(_: &Context, row: &Row) -> String {
     of_job(row, |job| job.spec.constraint.clone())
 }
 
+/// Bytes of a list of tasks, as Slurm cuts it off.
+const TASKS_SHOWN: usize = spur_core::job::array::SHOWN_DEFAULT;
+
+/// `9`, `9_3`, `9_[5-9%2]`, `9_3.batch`.
 pub(super) fn job_id(_: &Context, row: &Row) -> String {
+    let job = job(row);
+    let name = match &job.array {
+        Some(array) => array.id_text(TASKS_SHOWN),
+        None => job.id.to_string(),
+    };
+    match &row.step {
+        None => name,
+        Some(step) => format!("{name}.{}", step.kind),
+    }
+}
+
+/// By the number alone.
+pub(super) fn job_id_raw(_: &Context, row: &Row) -> String {
     let job = job(row).id;
     match &row.step {
         None => job.to_string(),
@@ -52,6 +69,38 @@ pub(super) fn job_id(_: &Context, row: &Row) -> String {
         }
         .to_string(),
     }
+}
+
+pub(super) fn admin_comment(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().admin_comment.clone())
+}
+
+pub(super) fn container(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().container.clone())
+}
+
+pub(super) fn extra(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().extra.clone())
+}
+
+pub(super) fn licenses(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().licenses.clone())
+}
+
+pub(super) fn mcs_label(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().mcs_label.clone())
+}
+
+pub(super) fn reservation(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().reservation.clone())
+}
+
+pub(super) fn submit_line(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.submit_line.clone())
+}
+
+pub(super) fn wckey(_: &Context, row: &Row) -> String {
+    of_job(row, |job| job.spec.extras().wckey.clone())
 }
 
 pub(super) fn job_name(_: &Context, row: &Row) -> String {
