@@ -306,6 +306,10 @@ impl Service {
                 extras.priority = None;
             }
         }
+        // As in Slurm, only operators set a priority; anybody may hold.
+        if !caller.operator && spec.extras().priority.is_some_and(|priority| priority > 0) {
+            spec.extras_mut().priority = None;
+        }
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
         self.may_use(caller, spec).await

@@ -188,7 +188,8 @@ record!(JobChange = JobChange {
     opt time_limit, opt name, opt comment, opt partition, opt priority, opt nice, opt account, opt qos, opt dependency,
     opt throttle, opt begin, opt nodes_min, opt nodes_max, opt tasks, opt tasks_per_node, opt cpus_per_task, opt mincpus,
     opt memory, opt gpus_per_node, opt nodelist, opt exclude, opt constraint, opt exclusive, opt contiguous, opt requeue,
-    opt work_dir, opt stdin, opt stdout, opt stderr,
+    opt work_dir, opt stdin, opt stdout, opt stderr, opt prefer, opt reservation, opt licenses, opt wckey, opt admin_comment,
+    opt extra, opt mcs_label, opt mail_type, opt mail_user, opt deadline, opt time_min, opt tmp_mib,
 });
 record!(WouldStart = WouldStart { req job, req start, req cpus, rep nodes, req partition });
 record!(Switches = Switches { req count, opt max_wait_secs });

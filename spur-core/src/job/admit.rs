@@ -93,6 +93,9 @@ pub fn starting_priority(spec: &JobSpec) -> u32 {
     if let Some(priority) = spec.extras().priority {
         return priority;
     }
+    if let Some(priority) = spec.extras().priority {
+        return priority;
+    }
     u32::try_from(1i64.saturating_sub(i64::from(spec.nice)).max(1)).unwrap_or(u32::MAX)
 }
 

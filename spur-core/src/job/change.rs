@@ -89,4 +89,28 @@ pub struct JobChange {
     pub stdout: Option<String>,
     /// Files.
     pub stderr: Option<String>,
+    /// Features to have if possible.
+    pub prefer: Option<String>,
+    /// Reservation; empty: none.
+    pub reservation: Option<String>,
+    /// Licenses.
+    pub licenses: Option<String>,
+    /// `WCKey`.
+    pub wckey: Option<String>,
+    /// Comment of an operator.
+    pub admin_comment: Option<String>,
+    /// `Extra`.
+    pub extra: Option<String>,
+    /// Label of a compartment.
+    pub mcs_label: Option<String>,
+    /// When to write mail.
+    pub mail_type: Option<String>,
+    /// To whom.
+    pub mail_user: Option<String>,
+    /// Deadline.
+    pub deadline: Option<Millis>,
+    /// Least limit.
+    pub time_min: Option<TimeLimit>,
+    /// MiB of local disk on every node.
+    pub tmp_mib: Option<u64>,
 }

@@ -85,7 +85,9 @@ fn may(job: &Job, change: &JobChange) -> Result<(), Refusal> {
     let longer = !waits && change.time_limit.is_some_and(|new| new > limit);
     let higher = change.priority.is_some_and(|new| new > job.priority);
     let nicer = change.nice.is_some_and(|new| new < 0);
-    if longer || higher || nicer {
+    // Notes of operators are theirs.
+    let noted = change.admin_comment.is_some();
+    if longer || higher || nicer || noted {
         Err(refuse(RefusalKind::AccessDenied, ""))
     } else {
         Ok(())

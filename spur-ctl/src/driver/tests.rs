@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+mod control;
+
 /// A store that fails when told to.
 struct Flaky {
     inner: Sqlite,
@@ -107,13 +109,21 @@ impl Bench {
 
     /// Asks, and gives the number of the call and the way of its answer.
     async fn ask(&self, command: impl Into<Command>) -> (u64, oneshot::Receiver<Answer>) {
+        self.ask_as(command, false).await
+    }
+
+    async fn ask_as(
+        &self,
+        command: impl Into<Command>,
+        operator: bool,
+    ) -> (u64, oneshot::Receiver<Answer>) {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let (reply, answer) = oneshot::channel();
         let caller = Caller {
             uid: Uid(7),
             gid: Gid(7),
             pid: 1,
-            operator: false,
+            operator,
         };
         let command = command.into();
         let ask = Ask {

@@ -161,6 +161,15 @@ fn change_fits(change: &JobChange) -> Result<(), Refusal> {
         ("input file name", &change.stdin),
         ("output file name", &change.stdout),
         ("error file name", &change.stderr),
+        ("preferred features", &change.prefer),
+        ("reservation", &change.reservation),
+        ("licenses", &change.licenses),
+        ("wckey", &change.wckey),
+        ("admin comment", &change.admin_comment),
+        ("extra", &change.extra),
+        ("mcs label", &change.mcs_label),
+        ("mail type", &change.mail_type),
+        ("mail user", &change.mail_user),
     ] {
         text(what, &given(value), TEXT_MAX)?;
     }

@@ -52,6 +52,8 @@ impl JobChange {
             || self.nodelist.is_some()
             || self.exclude.is_some()
             || self.constraint.is_some()
+            || self.prefer.is_some()
+            || self.reservation.is_some()
             || self.exclusive.is_some()
             || self.contiguous.is_some()
     }
@@ -96,6 +98,38 @@ impl JobChange {
         set(&mut spec.stdin, self.stdin.as_ref());
         set(&mut spec.stdout, self.stdout.as_ref());
         set(&mut spec.stderr, self.stderr.as_ref());
+        set(&mut spec.prefer, self.prefer.as_ref());
+        self.apply_extras(spec);
         Ok(())
+    }
+
+    /// What few jobs have; a request that has none of it stays without.
+    fn apply_extras(&self, spec: &mut JobSpec) {
+        let texts = [
+            &self.reservation,
+            &self.licenses,
+            &self.wckey,
+            &self.admin_comment,
+            &self.extra,
+            &self.mcs_label,
+            &self.mail_type,
+            &self.mail_user,
+        ];
+        let given = texts.iter().any(|text| text.is_some());
+        if !given && self.deadline.is_none() && self.time_min.is_none() && self.tmp_mib.is_none() {
+            return;
+        }
+        let extras = spec.extras_mut();
+        set(&mut extras.reservation, self.reservation.as_ref());
+        set(&mut extras.licenses, self.licenses.as_ref());
+        set(&mut extras.wckey, self.wckey.as_ref());
+        set(&mut extras.admin_comment, self.admin_comment.as_ref());
+        set(&mut extras.extra, self.extra.as_ref());
+        set(&mut extras.mcs_label, self.mcs_label.as_ref());
+        set(&mut extras.mail_type, self.mail_type.as_ref());
+        set(&mut extras.mail_user, self.mail_user.as_ref());
+        extras.deadline = self.deadline.or(extras.deadline);
+        extras.time_min = self.time_min.or(extras.time_min);
+        extras.tmp_mib = self.tmp_mib.unwrap_or(extras.tmp_mib);
     }
 }

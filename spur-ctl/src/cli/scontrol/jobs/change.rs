@@ -56,7 +56,24 @@ const KEYS: [(&str, usize); 37] = [
     ("timelimit", 5),
 ];
 /// More of them, that came later.
-const MORE: [(&str, usize); 3] = [("trespernode", 8), ("workdir", 2), ("reqcpus", 6)];
+const MORE: [(&str, usize); 16] = [
+    ("trespernode", 8),
+    ("workdir", 2),
+    ("reqcpus", 6),
+    ("admincomment", 3),
+    ("deadline", 3),
+    ("extra", 5),
+    ("licenses", 1),
+    ("mailtype", 5),
+    ("mailuser", 5),
+    ("mcslabel", 2),
+    ("mintmpdisknode", 6),
+    ("prefer", 3),
+    ("reservationname", 3),
+    ("timemin", 5),
+    ("wckey", 1),
+    ("constraint", 4),
+];
 
 /// Changes each of the jobs of a list.
 pub(crate) fn update(options: &Options, list: &str, pairs: &Pairs) -> Result<u8, Failure> {
@@ -138,6 +155,28 @@ fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Re
         "stdout" => change.stdout = text(),
         "stderr" => change.stderr = text(),
         "requeue" => change.requeue = Some(number("Requeue", value)? > 0),
+        "admincomment" => change.admin_comment = text(),
+        "extra" => change.extra = text(),
+        "licenses" => change.licenses = text(),
+        "mailtype" => change.mail_type = text(),
+        "mailuser" => change.mail_user = text(),
+        "mcslabel" => change.mcs_label = text(),
+        "wckey" => change.wckey = text(),
+        "prefer" => change.prefer = text(),
+        "reservationname" => change.reservation = text(),
+        "deadline" => {
+            let clock = process::clock();
+            let moment = begin::parse_begin(value, clock.now, clock.utc_offset(clock.now));
+            change.deadline = Some(moment.map_err(|_| bad("Deadline", value))?);
+        }
+        "timemin" => {
+            let span = timespec::parse_limit(value);
+            change.time_min = Some(span.map_err(|_| bad("TimeMin", value))?);
+        }
+        "mintmpdisknode" => {
+            let mib = size::parse_mib(value).map_err(|_| bad("MinTmpDiskNode", value))?;
+            change.tmp_mib = Some(mib);
+        }
         other => return place(change, other, value),
     }
     Ok(())
@@ -169,7 +208,7 @@ fn place(change: &mut JobChange, name: &str, value: &str) -> Result<(), Failure>
         "gres" | "trespernode" => change.gpus_per_node = Some(gpus(value)?),
         "reqnodelist" | "nodelist" => change.nodelist = Some(value.to_owned()),
         "excnodelist" => change.exclude = Some(value.to_owned()),
-        "features" => change.constraint = Some(value.to_owned()),
+        "features" | "constraint" => change.constraint = Some(value.to_owned()),
         "contiguous" => change.contiguous = Some(yes("Contiguous", value)?),
         "exclusive" => change.exclusive = Some(yes("Exclusive", value)?),
         "oversubscribe" | "shared" => change.exclusive = Some(!yes("OverSubscribe", value)?),

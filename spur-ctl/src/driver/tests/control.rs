@@ -1,0 +1,181 @@
+//! Jobs and tasks of arrays as their owners and operators command them.
+
+use super::*;
+use spur_core::api::JobFilter;
+use spur_core::job::array::{JobTarget, SHOWN_DEFAULT};
+use spur_core::job::change::{JobAct, JobChange};
+use spur_core::job::state::Reason;
+
+fn targets(text: &str) -> Vec<JobTarget> {
+    spur_core::slurm::array::targets(text).unwrap()
+}
+
+/// What came of the only target.
+fn only(answer: Answer) -> Result<(), RefusalKind> {
+    let Ok(Reply::PerTarget(outcome)) = answer else {
+        panic!("{answer:?}")
+    };
+    let [(_, refusal)] = outcome.as_slice() else {
+        panic!("{outcome:?}")
+    };
+    refusal.as_ref().map_or(Ok(()), |refusal| Err(refusal.kind))
+}
+
+fn named(jobs: &str) -> Act {
+    Act::Cancel {
+        jobs: Vec::new(),
+        named: Some(Box::new(JobFilter {
+            targets: targets(jobs),
+            ..JobFilter::default()
+        })),
+        signal: None,
+        batch_only: false,
+        step: None,
+    }
+}
+
+/// Every job as `NUMBER STATE REASON NAME`.
+fn table(bench: &Bench) -> Vec<String> {
+    let view = bench.readers.view();
+    let row = |row: &Arc<spur_core::api::JobView>| {
+        let array = row.array.as_ref();
+        let name = array.map(|array| array.id_text(SHOWN_DEFAULT));
+        let name = name.unwrap_or_default();
+        format!("{} {} {} {name}", row.id, row.state, row.reason)
+    };
+    view.jobs.iter().map(row).collect()
+}
+
+async fn array(bench: &Bench, tasks: &str) -> JobId {
+    let spec = JobSpec {
+        array: tasks.into(),
+        ..spec(JobKind::Batch, 1)
+    };
+    let payload = Payload {
+        script: b"#!/bin/sh\n".to_vec(),
+        ..Payload::default()
+    };
+    let answer = bench.answer(Act::Submit(Box::new(spec), Some(payload)));
+    let Ok(Reply::Submitted { job }) = answer.await else {
+        panic!("not submitted")
+    };
+    job
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_commanded_one_by_one_or_all_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let head = array(&bench, "0-9%3").await;
+    let act = |jobs: &str, act| Act::Control(targets(jobs), act);
+    assert_eq!(
+        only(bench.answer(act("1_[3,5]", JobAct::Hold)).await),
+        Ok(())
+    );
+    assert_eq!(
+        only(bench.answer(act("1_77", JobAct::Hold)).await),
+        Err(RefusalKind::InvalidJobId)
+    );
+    assert_eq!(
+        only(bench.answer(act("9", JobAct::Hold)).await),
+        Err(RefusalKind::InvalidJobId)
+    );
+    assert_eq!(
+        table(&bench),
+        [
+            "1 PENDING None 1_[0-2,4,6-9%3]",
+            "2 PENDING JobHeldUser 1_3",
+            "3 PENDING JobHeldUser 1_5"
+        ]
+    );
+    assert_eq!(bench.readers.view().records(head).count(), 3);
+    let cancelled = bench.answer(named("1_[7-8],1_3")).await;
+    assert_eq!(
+        cancelled,
+        Ok(Reply::PerJob(vec![(JobId(4), None), (JobId(2), None)]))
+    );
+    assert_eq!(only(bench.answer(act("1", JobAct::Release)).await), Ok(()));
+    assert_eq!(
+        table(&bench),
+        [
+            "1 PENDING None 1_[0-2,4,6,9%3]",
+            "2 CANCELLED None 1_3",
+            "3 PENDING None 1_5",
+            "4 CANCELLED None 1_[7-8%3]"
+        ]
+    );
+    let change = JobChange {
+        throttle: Some(0),
+        name: Some("new".into()),
+        ..JobChange::default()
+    };
+    let change = Act::ChangeJobs(targets("1"), Box::new(change));
+    assert_eq!(only(bench.answer(change).await), Ok(()));
+    assert_eq!(table(&bench)[0], "1 PENDING None 1_[0-2,4,6,9]");
+    assert!(matches!(
+        bench.answer(Act::Script(JobId(3))).await,
+        Ok(Reply::Script(_))
+    ));
+    bench.stop().await;
+
+    let bench = Bench::start(dir.path());
+    assert_eq!(table(&bench).len(), 4, "all of it is durable");
+    let (_, ended) = bench.ask(Await::End(head)).await;
+    bench.answer(named("1")).await.unwrap();
+    let Ok(Reply::Ended { job }) = ended.await.unwrap() else {
+        panic!("the array has not ended")
+    };
+    assert_eq!(job.state, JobState::Cancelled);
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_suspended_changed_and_requeued() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let mut orders = bench.connect("n1").await;
+    let job = array(&bench, "7").await;
+    bench.flush().await;
+    let act = |act| Act::Control(targets("1_7"), act);
+    assert_eq!(bench.state(job), JobState::Running);
+    assert_eq!(
+        only(bench.answer(act(JobAct::Resume)).await),
+        Err(RefusalKind::JobNotRunning)
+    );
+    assert_eq!(only(bench.answer(act(JobAct::Suspend)).await), Ok(()));
+    assert_eq!(bench.state(job), JobState::Suspended);
+    assert_eq!(admin(act(JobAct::Suspend)).await, Err(RefusalKind::JobSuspended));
+    assert_eq!(admin(act(JobAct::Resume)).await, Ok(()));
+    let mut signals = Vec::new();
+    while let Ok(order) = orders.try_recv() {
+        if let ToAgent::Signal { step, signal, .. } = order {
+            signals.push((step.is_some(), signal));
+        }
+    }
+    assert_eq!(signals, [(false, 19), (true, 19), (false, 18), (true, 18)]);
+    let change = |change| Act::ChangeJobs(targets("1"), Box::new(change));
+    let moved = JobChange {
+        nodelist: Some("n1".into()),
+        ..JobChange::default()
+    };
+    assert_eq!(
+        only(bench.answer(change(moved.clone())).await),
+        Err(RefusalKind::JobNotPending)
+    );
+    assert_eq!(only(bench.answer(act(JobAct::RequeueHold)).await), Ok(()));
+    assert_eq!(table(&bench), ["1 PENDING JobHeldUser 1_7"]);
+    assert_eq!(only(bench.answer(change(moved)).await), Ok(()));
+    let circle = JobChange {
+        dependency: Some("afterok:1".into()),
+        ..JobChange::default()
+    };
+    assert_eq!(
+        only(bench.answer(change(circle)).await),
+        Err(RefusalKind::CircularDependency)
+    );
+    assert_eq!(
+        bench.readers.view().job(job).unwrap().reason,
+        Reason::JobHeldUser
+    );
+    bench.stop().await;
+}
