@@ -9,7 +9,7 @@ use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::event::NodeHello;
 use spur_core::id::{Gid, NodeName, Uid};
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner, Payload};
+use spur_core::job::spec::{JobKind, JobSpec, Owner, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
 use spur_core::node::FenceState;

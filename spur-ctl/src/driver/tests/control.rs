@@ -138,13 +138,19 @@ async fn a_job_is_suspended_changed_and_requeued() {
     bench.flush().await;
     let act = |act| Act::Control(targets("1_7"), act);
     assert_eq!(bench.state(job), JobState::Running);
+    let refused = only(bench.answer(act(JobAct::Suspend)).await);
+    assert_eq!(refused, Err(RefusalKind::AccessDenied));
+    let admin = async |act| only(bench.ask_as(act, true).await.1.await.unwrap());
     assert_eq!(
-        only(bench.answer(act(JobAct::Resume)).await),
+        admin(act(JobAct::Resume)).await,
         Err(RefusalKind::JobNotRunning)
     );
-    assert_eq!(only(bench.answer(act(JobAct::Suspend)).await), Ok(()));
+    assert_eq!(admin(act(JobAct::Suspend)).await, Ok(()));
     assert_eq!(bench.state(job), JobState::Suspended);
-    assert_eq!(admin(act(JobAct::Suspend)).await, Err(RefusalKind::JobSuspended));
+    assert_eq!(
+        admin(act(JobAct::Suspend)).await,
+        Err(RefusalKind::JobSuspended)
+    );
     assert_eq!(admin(act(JobAct::Resume)).await, Ok(()));
     let mut signals = Vec::new();
     while let Ok(order) = orders.try_recv() {
