@@ -322,6 +322,7 @@ pub fn narrow(
     if taken.is_empty() {
         return Ok(None);
     }
-    let (nodes, hold_on) = (fence.own_nodes(&taken), fence.hold_on(taken.iter()));
+    let nodes = fence.nodes_without(&taken, gpus);
+    let hold_on = fence.hold_on(taken.iter());
     Ok(cut_off(root, job, &nodes, hold_on)?)
 }

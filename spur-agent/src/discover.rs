@@ -8,6 +8,7 @@ pub mod declared;
 pub mod drm;
 pub mod known;
 pub mod memory;
+pub mod mig;
 pub mod nvidia;
 pub mod nvml;
 pub mod pci;
@@ -50,6 +51,45 @@ pub enum Identity {
         /// Minor.
         minor: u32,
     },
+    /// A MIG instance: a compute instance within a GPU instance of an NVIDIA GPU.
+    Mig {
+        /// Its own UUID (`MIG-…`).
+        uuid: String,
+        /// UUID of the GPU.
+        gpu: String,
+        /// PCI address of the GPU.
+        pci: String,
+        /// Number of the GPU instance.
+        gi: u32,
+        /// Number of the compute instance within it.
+        ci: u32,
+    },
+    /// What holders of several MIG instances share. It is in no inventory: nobody is given this alone.
+    MigShared {
+        /// UUID of the GPU.
+        gpu: String,
+        /// The GPU instance that its compute instances share; `None` for the GPU's own nodes, which all its instances share.
+        gi: Option<u32>,
+    },
+}
+
+impl Identity {
+    /// Whether it is a whole GPU of NVIDIA with one of these UUIDs.
+    pub fn is_whole(&self, uuids: &[String]) -> bool {
+        matches!(self, Self::Nvidia { uuid, .. } if uuids.contains(uuid))
+    }
+
+    /// What its holder shares with holders of others, and needs to use it.
+    pub fn shares(&self) -> Vec<Self> {
+        let Self::Mig { gpu, gi, .. } = self else {
+            return Vec::new();
+        };
+        let shared = |gi| Self::MigShared {
+            gpu: gpu.clone(),
+            gi,
+        };
+        vec![shared(None), shared(Some(*gi))]
+    }
 }
 
 /// A GPU as found: its public description and its identity.
@@ -72,6 +112,10 @@ pub struct Machine {
     pub cpu_numa: Vec<u32>,
     /// Identity of each GPU, parallel to `inventory.gpus`.
     pub identities: Vec<Identity>,
+    /// UUIDs of NVIDIA GPUs in MIG mode: offered by instance, never whole.
+    pub split: Vec<String>,
+    /// UUIDs of NVIDIA GPUs with MIG instances of which NVML told nothing.
+    pub unsure: Vec<String>,
     /// GPUs that were here before and are not found now, by index, and what is said of them. They keep their places.
     pub absent: Vec<(u32, String)>,
     /// What could not be read, for the log.
@@ -103,6 +147,10 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
     let found = match &declare.gpus {
         Some(groups) => declared::gpus(declare, groups),
         None => find_gpus(tree, nvml, &mut notes),
+    };
+    let modes = match &declare.gpus {
+        Some(_) => mig::Modes::default(),
+        None => mig::modes(tree, nvml),
     };
     let (gpus, identities): (Vec<Gpu>, Vec<Identity>) = found
         .into_iter()
@@ -145,6 +193,8 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
         host_cpus,
         cpu_numa,
         identities,
+        split: modes.split,
+        unsure: modes.unsure,
         absent: Vec::new(),
         notes,
     }
@@ -172,9 +222,10 @@ pub fn identities(tree: &Tree) -> Vec<Identity> {
     found.into_iter().map(|found| found.identity).collect()
 }
 
-/// The model of a part of a GPU: Slurm's GRES type for MIG instances, and likewise for AMD's partitions.
+/// The model of a part of a GPU: Slurm's GRES type for MIG instances, and likewise for AMD's partitions. What no type may have, the
+/// `+` of `1g.18gb+me`, is written as a dot.
 fn part_model(model: &str, profile: &str) -> String {
-    format!("{model}_{}", profile.to_ascii_lowercase())
+    format!("{model}_{}", profile.to_ascii_lowercase().replace('+', "."))
 }
 
 /// Appends GPUs whose indices and links count from 0.

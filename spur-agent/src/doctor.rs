@@ -14,7 +14,7 @@ use spur_agent::fence::{canary, node, probe, resolve};
 use spur_agent::node::{Condition, accepts, agent_of_another_build, judge};
 use spur_core::id::JobId;
 use spur_core::node::FenceState;
-use spur_core::resources::{Gpu, GpuVendor};
+use spur_core::resources::{DeviceFile, Gpu, GpuVendor};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -71,7 +71,14 @@ fn hardware(
     let devices = resolve::resolve(tree, machine, &config.declare, config.fence_infiniband);
     for (gpu, own) in inventory.gpus.iter().zip(&devices.own) {
         match own {
-            Ok(files) => writeln!(out, "gpu {:<3}       {}", gpu.index, describe(gpu, files))?,
+            Ok(own) => {
+                let files: Vec<DeviceFile> = own
+                    .iter()
+                    .chain(devices.common_of(gpu.index))
+                    .cloned()
+                    .collect();
+                writeln!(out, "gpu {:<3}       {}", gpu.index, describe(gpu, &files))?;
+            }
             Err(error) => writeln!(out, "gpu {:<3}       CANNOT BE GRANTED: {error}", gpu.index)?,
         }
     }
@@ -144,7 +151,7 @@ fn verdict(
     })
 }
 
-fn describe(gpu: &Gpu, files: &[spur_core::resources::DeviceFile]) -> String {
+fn describe(gpu: &Gpu, files: &[DeviceFile]) -> String {
     let vendor = match gpu.vendor {
         GpuVendor::Nvidia => "NVIDIA",
         GpuVendor::Amd => "AMD",

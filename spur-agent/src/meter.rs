@@ -272,7 +272,7 @@ fn watch(
     Ok(sources)
 }
 
-/// NVIDIA's GPUs, by identity.
+/// NVIDIA's GPUs and MIG instances, by identity.
 fn real_nvidia(node: &Node) -> impl Iterator<Item = Which> {
     let all = (0u32..).zip(&node.machine.identities);
     all.filter_map(|(index, identity)| match identity {
@@ -280,8 +280,19 @@ fn real_nvidia(node: &Node) -> impl Iterator<Item = Which> {
             index,
             uuid: uuid.clone(),
             pci: pci.clone(),
+            part: false,
         }),
-        Identity::Amd { .. } | Identity::Drm { .. } | Identity::Declared { .. } => None,
+        // Its address is the whole GPU's, by which it must not be looked for.
+        Identity::Mig { uuid, .. } => Some(Which {
+            index,
+            uuid: uuid.clone(),
+            pci: String::new(),
+            part: true,
+        }),
+        Identity::Amd { .. }
+        | Identity::Drm { .. }
+        | Identity::Declared { .. }
+        | Identity::MigShared { .. } => None,
     })
 }
 
@@ -328,7 +339,11 @@ fn setup(node: &Node) -> Setup {
             Identity::Amd {
                 pci, partition: 0, ..
             } => drop(regions.insert(pci.clone(), index)),
-            Identity::Amd { .. } | Identity::Nvidia { .. } | Identity::Declared { .. } => {}
+            Identity::Amd { .. }
+            | Identity::Nvidia { .. }
+            | Identity::Declared { .. }
+            | Identity::Mig { .. }
+            | Identity::MigShared { .. } => {}
         }
     }
     let standins = inventory

@@ -8,6 +8,7 @@ pub mod exec;
 pub mod fd;
 pub mod kcmp;
 pub mod lock;
+pub mod mig;
 #[cfg(test)]
 pub(crate) mod odd;
 pub mod process;

@@ -119,7 +119,9 @@ impl Event {
         let module = |name: &str| self.subsystem == "module" && last == name;
         let pci = |address: &str| self.subsystem == "pci" && last == address;
         match identity {
-            Identity::Nvidia { pci: address, .. } => module(nvidia::MODULE) || pci(address),
+            Identity::Nvidia { pci: address, .. } | Identity::Mig { pci: address, .. } => {
+                module(nvidia::MODULE) || pci(address)
+            }
             // Its render node is all that a job has of it.
             Identity::Amd { pci: address, .. } => {
                 let node =
@@ -136,7 +138,7 @@ impl Event {
                 // The device itself, one above it, or its render node.
                 inside(&path, device) || inside(device, &path)
             }
-            Identity::Declared { .. } => false,
+            Identity::Declared { .. } | Identity::MigShared { .. } => false,
         }
     }
 }

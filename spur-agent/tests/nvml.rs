@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use spur_agent::discover::nvml::{self, Extra, Instance, Mig};
 use spur_agent::meter::device::DeviceLook;
 use spur_agent::meter::latest::{Latest, Note};
 use spur_agent::meter::nvml::keeper::Keeper;
@@ -26,10 +27,18 @@ struct Lab {
 impl Lab {
     /// Two GPUs that begin with these words. `None` without a C compiler.
     fn new(words: [&str; 2]) -> Option<Self> {
+        let lab = Self::idle(words, &[])?;
+        lab.watch(vec![gpu(0, "GPU-0"), gpu(1, "GPU-1")]);
+        Some(lab)
+    }
+
+    /// The same, and nobody looks yet. The library is built with these options.
+    fn idle(words: [&str; 2], options: &[&str]) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let library = dir.path().join("libnvidia-ml.so.1");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml/stub.c");
         let made = Command::new("cc")
+            .args(options)
             .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
             .arg(&library)
             .arg(source)
@@ -54,22 +63,36 @@ impl Lab {
         };
         lab.say(0, words[0]);
         lab.say(1, words[1]);
-        let which = |index: u32| Which {
-            index,
-            uuid: format!("GPU-{index}"),
-            pci: String::new(),
-        };
-        if let Some(latest) = &lab.latest {
+        Some(lab)
+    }
+
+    /// The agent's program, which finds the library.
+    fn program(&self) -> std::path::PathBuf {
+        self.dir.path().join("spurd")
+    }
+
+    /// Looks at these from now on.
+    fn watch(&self, gpus: Vec<Which>) {
+        if let Some(latest) = &self.latest {
             latest.want(500, true);
             let keeper = Keeper {
-                program,
+                program: self.program(),
                 within: Duration::from_millis(1500),
                 pause: Duration::from_millis(500),
-                ..Keeper::new(vec![which(0), which(1)], Arc::downgrade(latest))
+                ..Keeper::new(gpus, Arc::downgrade(latest))
             };
             std::thread::spawn(|| keeper.run());
         }
-        Some(lab)
+    }
+
+    /// What discovery is told.
+    fn discovered(&self) -> Vec<Extra> {
+        let output = Command::new(self.program())
+            .arg(nvml::COMMAND)
+            .output()
+            .unwrap();
+        let answer: Result<Vec<Extra>, String> = serde_json::from_slice(&output.stdout).unwrap();
+        answer.unwrap()
     }
 
     /// What a GPU does from now on; written in one step, since the library reads it all the time.
@@ -112,6 +135,84 @@ impl Drop for Lab {
         self.say(0, "ok");
         self.say(1, "ok");
         self.latest = None;
+    }
+}
+
+/// What the meter looks at.
+fn gpu(index: u32, uuid: &str) -> Which {
+    Which {
+        index,
+        uuid: uuid.to_owned(),
+        pci: String::new(),
+        part: uuid.starts_with("MIG-"),
+    }
+}
+
+#[test]
+fn discovery_is_told_the_instances_of_a_gpu() {
+    let Some(lab) = Lab::idle(["mig", "ok"], &[]) else {
+        return;
+    };
+    let told = lab.discovered();
+    assert_eq!(told.len(), 2);
+    assert_eq!(
+        (told[1].uuid.as_str(), &told[1].mig),
+        ("GPU-1", &Mig::Off),
+        "a GPU without MIG"
+    );
+    let instance = |uuid: &str, profile: &str, gi, ci| Instance {
+        uuid: uuid.to_owned(),
+        profile: profile.to_owned(),
+        memory_mib: 16 << 10,
+        gi,
+        ci,
+    };
+    let expected = vec![
+        instance("MIG-a", "1c.3g.71gb", 1, 0),
+        instance("MIG-b", "1c.3g.71gb", 1, 1),
+        instance("MIG-c", "1g.18gb", 9, 0),
+    ];
+    assert_eq!(told[0].mig, Mig::On(expected));
+    lab.say(0, "ok");
+    assert_eq!(lab.discovered()[0].mig, Mig::Off, "its mode is off");
+}
+
+#[test]
+fn a_library_that_cannot_number_instances_says_so() {
+    let Some(lab) = Lab::idle(["mig", "ok"], &["-DOLD"]) else {
+        return;
+    };
+    let told = lab.discovered();
+    assert!(
+        matches!(&told[0].mig, Mig::Unknown(why) if why.contains("no numbers")),
+        "{:?}",
+        told[0].mig
+    );
+}
+
+#[test]
+fn an_instance_tells_its_memory_and_processes_and_nothing_of_the_gpu() {
+    let Some(mut lab) = Lab::idle(["mig", "ok"], &[]) else {
+        return;
+    };
+    lab.watch(vec![gpu(0, "MIG-a"), gpu(1, "MIG-c"), gpu(2, "MIG-gone")]);
+    let looks = lab.look("a look at both", |gpus, notes| {
+        let missing = notes.iter().any(|note| note.gpu == 2 && note.stale);
+        (gpus.len() == 2 && missing).then(|| gpus.clone())
+    });
+    for (index, pid) in [(0, 5010), (1, 5090)] {
+        let look = &looks[&index];
+        let metrics: Vec<Metric> = look.told.iter().map(|told| told.metric).collect();
+        assert_eq!(metrics, [Metric::HwMemory, Metric::HwMemoryLimit]);
+        assert_eq!(look.level(Metric::HwMemory), Some(2 << 30));
+        assert_eq!((look.busy, look.by_process), (None, false));
+        let processes = look.processes.as_ref().unwrap();
+        assert_eq!(processes.len(), 1);
+        assert_eq!(
+            (processes[0].pid, processes[0].memory),
+            (pid, Some(1 << 30))
+        );
+        assert!(!look.tells_errors);
     }
 }
 

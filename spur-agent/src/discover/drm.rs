@@ -1,6 +1,6 @@
 //! DRM render nodes: `/sys/class/drm/renderDN`. What NVIDIA's or AMD's discovery has claimed is left out of [`find`].
 
-use super::{FoundGpu, Identity, pci, tree::Tree};
+use super::{FoundGpu, Identity, nvidia, pci, tree::Tree};
 use spur_core::resources::{DeviceFile, Gpu, GpuVendor};
 
 const CLASS: &str = "sys/class/drm";
@@ -66,10 +66,12 @@ pub fn find(tree: &Tree, taken: &[FoundGpu], notes: &mut Vec<String>) -> Vec<Fou
     };
     // A partition's platform device without a KFD node is part of a GPU that KFD splits otherwise today.
     let idle_partition = |node: &RenderNode| node.device.contains("/amdgpu_xcp");
+    // Also of a GPU that is not offered, such as one in MIG mode without instances.
+    let nvidias = |node: &RenderNode| !node.pci.is_empty() && nvidia::has(tree, &node.pci);
     let nodes = render_nodes(tree, notes);
     let free = nodes
         .into_iter()
-        .filter(|node| !claimed(node) && !idle_partition(node));
+        .filter(|node| !claimed(node) && !nvidias(node) && !idle_partition(node));
     (0u32..)
         .zip(free)
         .map(|(index, node)| FoundGpu {

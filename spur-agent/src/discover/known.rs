@@ -6,7 +6,7 @@
 
 use super::{FoundGpu, Identity, Machine};
 use crate::config::GPUS_MAX;
-use crate::fence::resolve::describe;
+use crate::fence::resolve::{Ungrantable, describe};
 use serde::{Deserialize, Serialize};
 use spur_core::resources::Gpu;
 use std::io::{self, Write};
@@ -85,15 +85,26 @@ fn merge(places: Vec<Place>, machine: Machine, state_dir: &Path) -> Machine {
         host_cpus,
         cpu_numa,
         identities,
+        split,
+        unsure,
         notes,
         absent: _,
     } = machine;
     let gpus = std::mem::take(&mut inventory.gpus);
-    let found: Vec<FoundGpu> = identities
+    let mut found: Vec<FoundGpu> = identities
         .into_iter()
         .zip(gpus)
         .map(|(identity, gpu)| FoundGpu { gpu, identity })
         .collect();
+    let mut machine = Machine {
+        host_cpus,
+        cpu_numa,
+        split,
+        unsure,
+        notes,
+        ..Machine::default()
+    };
+    recall_instances(&places, &mut found, &mut machine);
     let slots = slots(places, found);
     let at = |old: u32| {
         let is = |slot: &Slot| slot.found_as == Some(old);
@@ -102,7 +113,6 @@ fn merge(places: Vec<Place>, machine: Machine, state_dir: &Path) -> Machine {
             .position(is)
             .and_then(|at| u32::try_from(at).ok())
     };
-    let (mut gpus, mut identities, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slot) in (0u32..).zip(&slots) {
         let mut gpu = slot.place.gpu.clone();
         gpu.index = index;
@@ -115,26 +125,49 @@ fn merge(places: Vec<Place>, machine: Machine, state_dir: &Path) -> Machine {
             None => Vec::new(),
         };
         if slot.found_as.is_none() {
-            let who = describe(&slot.place.identity);
-            absent.push((
-                index,
-                format!(
-                    "GPU {index} ({who}) is not found; if it was removed for good, remove {} and restart spurd",
-                    state_dir.join(FILE).display()
-                ),
-            ));
+            let why = why_absent(index, &slot.place.identity, &machine.split, state_dir);
+            machine.absent.push((index, why));
         }
-        gpus.push(gpu);
-        identities.push(slot.place.identity.clone());
+        inventory.gpus.push(gpu);
+        machine.identities.push(slot.place.identity.clone());
     }
-    inventory.gpus = gpus;
-    Machine {
-        inventory,
-        host_cpus,
-        cpu_numa,
-        identities,
-        absent,
-        notes,
+    machine.inventory = inventory;
+    machine
+}
+
+fn why_absent(index: u32, identity: &Identity, split: &[String], state_dir: &Path) -> String {
+    if identity.is_whole(split) {
+        return Ungrantable::NoInstances { index }.to_string();
+    }
+    format!(
+        "GPU {index} ({}) is not found; if it was removed for good, remove {} and restart spurd",
+        describe(identity),
+        state_dir.join(FILE).display()
+    )
+}
+
+/// Where NVML tells nothing of a GPU's instances, they are those that were known before: were the GPU offered whole, its holder would
+/// get what jobs have that still run on them.
+fn recall_instances(places: &[Place], found: &mut Vec<FoundGpu>, machine: &mut Machine) {
+    for uuid in std::mem::take(&mut machine.unsure) {
+        let of_it =
+            |place: &&Place| matches!(&place.identity, Identity::Mig { gpu, .. } if *gpu == uuid);
+        let known: Vec<&Place> = places.iter().filter(of_it).collect();
+        if known.is_empty() {
+            machine.unsure.push(uuid);
+            continue;
+        }
+        // Numbers that nothing was found as: no link leads to an instance.
+        let free = found.iter().map(|now| now.gpu.index + 1).max();
+        let whole = std::slice::from_ref(&uuid);
+        found.retain(|now| !now.identity.is_whole(whole));
+        for (index, place) in (free.unwrap_or(0)..).zip(known) {
+            let mut gpu = place.gpu.clone();
+            (gpu.index, gpu.links) = (index, Vec::new());
+            let identity = place.identity.clone();
+            found.push(FoundGpu { gpu, identity });
+        }
+        machine.split.push(uuid);
     }
 }
 
@@ -145,11 +178,8 @@ struct Slot {
 }
 
 fn slots(places: Vec<Place>, found: Vec<FoundGpu>) -> Vec<Slot> {
-    let there = |place: &Place| found.iter().any(|now| now.identity == place.identity);
-    // A partition that is not there was made into others: it is not missing.
-    let lasting = |place: &Place| there(place) || place.gpu.parent.is_none();
-    let kept = places.into_iter().filter(lasting);
-    let mut slots: Vec<Slot> = kept
+    let mut slots: Vec<Slot> = places
+        .into_iter()
         .map(|place| Slot {
             place,
             found_as: None,
@@ -167,12 +197,10 @@ fn slots(places: Vec<Place>, found: Vec<FoundGpu>) -> Vec<Slot> {
         }
     }
     for now in fresh {
-        // Another card in the same slot of the machine took the place of the one that is missing.
+        // Another card in the same slot of the machine took the place of the one that is missing, or the same card is cut otherwise: as
+        // few of those behind it as can be are numbered anew.
         let replaced = slots.iter_mut().find(|slot| {
-            slot.found_as.is_none()
-                && !now.gpu.pci.is_empty()
-                && slot.place.gpu.pci == now.gpu.pci
-                && now.gpu.parent.is_none()
+            slot.found_as.is_none() && !now.gpu.pci.is_empty() && slot.place.gpu.pci == now.gpu.pci
         });
         match replaced {
             Some(slot) => take(slot, now),
@@ -184,6 +212,8 @@ fn slots(places: Vec<Place>, found: Vec<FoundGpu>) -> Vec<Slot> {
             }
         }
     }
+    // A part that is not there was made into others: it is not missing.
+    slots.retain(|slot| slot.found_as.is_some() || slot.place.gpu.parent.is_none());
     let over = slots.len().saturating_sub(GPUS_MAX as usize);
     for _ in 0..over {
         if let Some(at) = slots.iter().rposition(|slot| slot.found_as.is_none()) {
@@ -204,7 +234,7 @@ fn take(slot: &mut Slot, now: FoundGpu) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spur_core::resources::{GpuLink, GpuVendor, Inventory};
+    use spur_core::resources::{GpuLink, GpuVendor, Inventory, PartOf};
 
     fn gpu(index: u32, name: &str, pci: &str) -> FoundGpu {
         FoundGpu {
@@ -309,5 +339,95 @@ mod tests {
         let now = then(dir.path(), &["a", "b"]);
         assert_eq!(now.notes.len(), 1);
         assert!(then(dir.path(), &["b"]).notes.is_empty());
+    }
+
+    /// GPU b in these instances.
+    fn cut(mut machine: Machine, instances: &[&str]) -> Machine {
+        let at = machine
+            .identities
+            .iter()
+            .position(|identity| matches!(identity, Identity::Nvidia { uuid, .. } if uuid == "b"));
+        let whole = at.map(|at| {
+            machine.identities.remove(at);
+            machine.inventory.gpus.remove(at)
+        });
+        for gpu in &mut machine.inventory.gpus {
+            gpu.links.clear();
+        }
+        for name in instances {
+            let gi: u32 = name[1..].parse().unwrap();
+            machine.inventory.gpus.push(Gpu {
+                uuid: (*name).to_owned(),
+                parent: Some(PartOf {
+                    uuid: "b".into(),
+                    profile: "1g".into(),
+                }),
+                ..whole.clone().unwrap()
+            });
+            machine.identities.push(Identity::Mig {
+                uuid: (*name).to_owned(),
+                gpu: "b".into(),
+                pci: "pci-b".into(),
+                gi,
+                ci: 0,
+            });
+        }
+        for (index, gpu) in (0u32..).zip(&mut machine.inventory.gpus) {
+            gpu.index = index;
+        }
+        machine.split.push("b".into());
+        machine
+    }
+
+    fn then_is(dir: &Path, now: Machine) -> Machine {
+        let machine = remember(dir, now);
+        keep(dir, &machine).unwrap();
+        assert_eq!(machine.identities.len(), machine.inventory.gpus.len());
+        machine
+    }
+
+    #[test]
+    fn what_a_gpu_is_cut_into_takes_its_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = machine(&["a", "b", "c"]);
+        then_is(dir.path(), whole.clone());
+        let parts = then_is(dir.path(), cut(whole.clone(), &["m1", "m2"]));
+        assert_eq!(names(&parts), ["a", "m1", "c", "m2"]);
+        assert!(parts.absent.is_empty());
+        let other = then_is(dir.path(), cut(whole.clone(), &["m2", "m3"]));
+        assert_eq!(names(&other), ["a", "m3", "c", "m2"]);
+        let one = then_is(dir.path(), whole.clone());
+        assert_eq!(names(&one), ["a", "b", "c"]);
+        // In MIG mode without instances: it keeps its place, and is not to be had.
+        let none = then_is(dir.path(), cut(whole, &[]));
+        assert_eq!(names(&none), ["a", "b", "c"]);
+        assert!(
+            none.absent[0].1.contains("has no instances"),
+            "{:?}",
+            none.absent
+        );
+    }
+
+    #[test]
+    fn instances_are_recalled_where_nvml_is_silent() {
+        let dir = tempfile::tempdir().unwrap();
+        let unsure = || Machine {
+            unsure: vec!["b".into()],
+            ..machine(&["a", "b", "c"])
+        };
+        assert_eq!(names(&then_is(dir.path(), unsure())), ["a", "b", "c"]);
+        let parts = then_is(dir.path(), cut(machine(&["a", "b", "c"]), &["m1", "m2"]));
+        let silent = then_is(dir.path(), unsure());
+        assert_eq!(
+            names(&silent),
+            names(&parts),
+            "never whole beside its instances"
+        );
+        assert_eq!(
+            (silent.split, silent.unsure),
+            (vec!["b".to_owned()], vec![])
+        );
+        assert_eq!(silent.identities, parts.identities);
+        assert!(silent.absent.is_empty());
     }
 }

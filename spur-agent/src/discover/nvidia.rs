@@ -3,14 +3,13 @@
 //! A GPU's minor is the first that was free when the driver probed it, not its index, and may be another GPU's after a hotplug:
 //! it is read here at every grant, from the same place.
 
-use super::{FoundGpu, Identity, nvml, pci, tree::Tree};
+use super::{FoundGpu, Identity, mig, nvml, pci, tree::Tree};
 use spur_core::resources::{DeviceFile, Gpu, GpuLink, GpuVendor};
 
 /// Name of the kernel module.
 pub const MODULE: &str = "nvidia";
 
 const GPUS: &str = "proc/driver/nvidia/gpus";
-const CAPABILITIES: &str = "proc/driver/nvidia/capabilities";
 
 /// Major of `/dev/nvidiaN`, `nvidiactl` and `nvidia-modeset` (registered by number, see `NV_MAJOR_DEVICE_NUMBER` of the driver).
 pub const MAJOR: u32 = 195;
@@ -47,6 +46,11 @@ pub fn informations(tree: &Tree, notes: &mut Vec<String>) -> Vec<Information> {
     all
 }
 
+/// Whether the device at this address is the driver's.
+pub fn has(tree: &Tree, pci: &str) -> bool {
+    tree.exists(&format!("{GPUS}/{pci}"))
+}
+
 /// Reads one `information` file; `Ok(None)` for an excluded GPU.
 fn parse(folder: &str, text: &str) -> Result<Option<Information>, &'static str> {
     let field = |key: &str| {
@@ -79,52 +83,64 @@ fn parse(folder: &str, text: &str) -> Result<Option<Information>, &'static str> 
     }))
 }
 
-/// The GPUs, with memory and links where NVML told them.
+/// The GPUs, or the instances of those in MIG mode, with memory and links where NVML told them.
 pub fn find(tree: &Tree, extra: &[nvml::Extra], notes: &mut Vec<String>) -> Vec<FoundGpu> {
-    let all = informations(tree, notes);
-    let index_of = |pci: &str| {
-        (0u32..)
-            .zip(&all)
-            .find(|(_, other)| other.pci == pci)
-            .map(|(index, _)| index)
-    };
-    (0u32..)
-        .zip(&all)
-        .map(|(index, information)| {
-            let extra = extra.iter().find(|extra| extra.is(information));
-            let mut links: Vec<(u32, GpuLink)> = extra
-                .iter()
-                .flat_map(|extra| &extra.nvlinks)
-                .filter_map(|peer| index_of(peer))
-                .filter(|peer| *peer != index)
-                .map(|peer| (peer, GpuLink::NvLink))
-                .collect();
-            links.sort_unstable();
-            links.dedup();
-            let name = extra
-                .map(|extra| extra.name.as_str())
-                .filter(|name| !name.is_empty());
-            FoundGpu {
-                gpu: Gpu {
-                    index,
-                    vendor: GpuVendor::Nvidia,
-                    model: model(name.unwrap_or(&information.product)),
-                    uuid: information.uuid.clone(),
-                    pci: information.pci.clone(),
-                    numa: pci::numa(tree, &information.pci),
-                    memory_mib: extra.map_or(0, |extra| extra.memory_mib),
-                    files: vec![file(information.minor)],
-                    links,
-                    rail: None,
-                    parent: None,
-                },
-                identity: Identity::Nvidia {
-                    uuid: information.uuid.clone(),
-                    pci: information.pci.clone(),
-                },
-            }
-        })
-        .collect()
+    let mut found: Vec<FoundGpu> = Vec::new();
+    for information in informations(tree, notes) {
+        let extra = extra.iter().find(|extra| extra.is(&information));
+        let whole = whole(tree, &information, extra);
+        found.extend(mig::split(tree, whole, information.minor, extra, notes));
+    }
+    // An instance has no links: the driver joins whole GPUs only.
+    let wholes: Vec<(u32, String)> = (0u32..)
+        .zip(&found)
+        .filter(|(_, found)| found.gpu.parent.is_none())
+        .map(|(index, found)| (index, found.gpu.pci.clone()))
+        .collect();
+    let peer_at = |pci: &String| wholes.iter().find(|(_, other)| other == pci);
+    for (index, FoundGpu { gpu, .. }) in (0u32..).zip(&mut found) {
+        gpu.index = index;
+        let extra = extra.iter().find(|extra| extra.is_at(&gpu.uuid, &gpu.pci));
+        if gpu.parent.is_some() {
+            continue;
+        }
+        gpu.links = extra
+            .iter()
+            .flat_map(|extra| &extra.nvlinks)
+            .filter_map(|pci| Some(peer_at(pci)?.0))
+            .filter(|peer| *peer != index)
+            .map(|peer| (peer, GpuLink::NvLink))
+            .collect();
+        gpu.links.sort_unstable();
+        gpu.links.dedup();
+    }
+    found
+}
+
+/// A GPU as one device, without links, and not numbered yet.
+fn whole(tree: &Tree, information: &Information, extra: Option<&nvml::Extra>) -> FoundGpu {
+    let name = extra
+        .map(|extra| extra.name.as_str())
+        .filter(|name| !name.is_empty());
+    FoundGpu {
+        gpu: Gpu {
+            index: 0,
+            vendor: GpuVendor::Nvidia,
+            model: model(name.unwrap_or(&information.product)),
+            uuid: information.uuid.clone(),
+            pci: information.pci.clone(),
+            numa: pci::numa(tree, &information.pci),
+            memory_mib: extra.map_or(0, |extra| extra.memory_mib),
+            files: vec![file(information.minor)],
+            links: Vec::new(),
+            rail: None,
+            parent: None,
+        },
+        identity: Identity::Nvidia {
+            uuid: information.uuid.clone(),
+            pci: information.pci.clone(),
+        },
+    }
 }
 
 /// The node of a GPU.
@@ -134,35 +150,6 @@ pub fn file(minor: u32) -> DeviceFile {
         major: MAJOR,
         minor,
     }
-}
-
-/// Minors (of the `nvidia-caps` major) that open the MIG instances of the GPU with this device minor: `access` of every GPU and
-/// compute instance, never `config` or `monitor`.
-pub fn mig_access_minors(tree: &Tree, minor: u32) -> Vec<u32> {
-    let top = format!("{CAPABILITIES}/gpu{minor}/mig");
-    let mut folders: Vec<String> = tree
-        .names(&top)
-        .into_iter()
-        .filter(|name| name.starts_with("gi"))
-        .collect();
-    let within: Vec<String> = folders
-        .iter()
-        .flat_map(|gi| {
-            tree.names(&format!("{top}/{gi}"))
-                .into_iter()
-                .map(move |ci| format!("{gi}/{ci}"))
-        })
-        .filter(|name| name.contains("/ci"))
-        .collect();
-    folders.extend(within);
-    folders
-        .iter()
-        .filter_map(|folder| {
-            let text = tree.read(&format!("{top}/{folder}/access")).ok()?;
-            text.lines()
-                .find_map(|line| line.strip_prefix("DeviceFileMinor:")?.trim().parse().ok())
-        })
-        .collect()
 }
 
 /// Slurm's GRES type for a product name: `NVIDIA H100 80GB HBM3` gives `h100`, `NVIDIA GeForce RTX 4090` gives `rtx4090`.

@@ -1,11 +1,13 @@
-//! What only NVML tells of NVIDIA GPUs: memory and NVLink peers.
+//! What only NVML tells of NVIDIA GPUs: memory, NVLink peers, and MIG instances.
 //!
 //! A sick GPU can hold a caller of NVML in the kernel for minutes. The library is therefore called in a child process with a
 //! deadline; a child that cannot even be killed is left alone, and the agent goes on without its answer.
 
 use super::nvidia::Information;
 use super::pci;
-use nvml_wrapper::Nvml;
+use crate::sys;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -23,6 +25,12 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// NVLink numbers go up to 17 on Hopper and Blackwell (`NVML_NVLINK_MAX_LINKS` is 18).
 const LINKS_MAX: u32 = 18;
 
+/// Most MIG instances that are asked for of one GPU; none has more than 7 GPU instances, of at most 7 compute instances.
+const INSTANCES_MAX: u32 = 49;
+
+/// The library as drivers install it; the name without a number comes with development files only.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
 /// NVML's word on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
@@ -38,17 +46,60 @@ pub struct Extra {
     pub nvlinks: Vec<String>,
     /// Whether links lead to a switch, which joins all GPUs that say so.
     pub switched: bool,
+    /// Whether it is shared out in instances.
+    #[serde(default)]
+    pub mig: Mig,
+}
+
+/// NVML's word on a GPU's MIG mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mig {
+    /// It is off, or the GPU has none.
+    #[default]
+    Off,
+    /// It is on, with these compute instances, of which each is a device.
+    On(Vec<Instance>),
+    /// It cannot be told; why.
+    Unknown(String),
+}
+
+/// A compute instance within a GPU instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// UUID, `MIG-…`.
+    pub uuid: String,
+    /// What it is: `1g.18gb`, `1c.3g.71gb`.
+    pub profile: String,
+    /// Memory in MiB, 0 if unknown.
+    pub memory_mib: u64,
+    /// Number of the GPU instance.
+    pub gi: u32,
+    /// Number of the compute instance within it.
+    pub ci: u32,
 }
 
 impl Extra {
     /// Whether this is about that GPU.
     pub fn is(&self, other: &Information) -> bool {
-        if self.uuid.is_empty() || other.uuid.is_empty() {
-            self.pci == other.pci
+        self.is_at(&other.uuid, &other.pci)
+    }
+
+    /// Whether this is about the GPU with that UUID, or at that address if one of the UUIDs is not known.
+    pub fn is_at(&self, uuid: &str, pci: &str) -> bool {
+        if self.uuid.is_empty() || uuid.is_empty() {
+            self.pci == pci
         } else {
-            self.uuid == other.uuid
+            self.uuid == uuid
         }
     }
+}
+
+/// Loads the library and begins to use it. An error is a sentence.
+pub(crate) fn open() -> Result<Nvml, String> {
+    let named = Nvml::builder().lib_path(LIBRARY.as_ref()).init();
+    named
+        .or_else(|_| Nvml::init())
+        .map_err(|error| error.to_string())
 }
 
 /// Runs the child and reads its answer. An error is a sentence for the log.
@@ -117,7 +168,7 @@ fn join_switched(mut all: Vec<Extra>) -> Vec<Extra> {
 
 /// Asks NVML about every GPU; one that does not answer is left out.
 fn probe() -> Result<Vec<Extra>, String> {
-    let nvml = Nvml::init().map_err(|e| format!("NVML: {e}"))?;
+    let nvml = open().map_err(|e| format!("NVML: {e}"))?;
     let count = nvml.device_count().map_err(|e| format!("NVML: {e}"))?;
     Ok((0..count)
         .filter_map(|index| nvml.device_by_index(index).ok())
@@ -126,7 +177,7 @@ fn probe() -> Result<Vec<Extra>, String> {
 }
 
 /// One GPU; what cannot be asked stays empty.
-fn one(device: &nvml_wrapper::Device<'_>) -> Extra {
+fn one(device: &Device<'_>) -> Extra {
     use nvml_wrapper::enum_wrappers::nv_link::IntDeviceType;
     let normal = |text: &str| {
         pci::Address::parse(text)
@@ -144,6 +195,7 @@ fn one(device: &nvml_wrapper::Device<'_>) -> Extra {
             .memory_info()
             .map(|info| info.total >> 20)
             .unwrap_or(0),
+        mig: mig(device),
         ..Extra::default()
     };
     for number in 0..LINKS_MAX {
@@ -159,4 +211,80 @@ fn one(device: &nvml_wrapper::Device<'_>) -> Extra {
         }
     }
     extra
+}
+
+/// Whether a GPU is shared out, and in what.
+fn mig(device: &Device<'_>) -> Mig {
+    use NvmlError::{FailedToLoadSymbol, InvalidArg, NotFound, NotSupported};
+    match device.mig_mode() {
+        Ok(mode) if mode.current == 0 => return Mig::Off,
+        Ok(_) => {}
+        // GPUs and drivers without MIG.
+        Err(NotSupported | FailedToLoadSymbol(_)) => return Mig::Off,
+        Err(error) => return Mig::Unknown(error.to_string()),
+    }
+    let most = match device.mig_device_count() {
+        Ok(most) => most.min(INSTANCES_MAX),
+        Err(error) => return Mig::Unknown(error.to_string()),
+    };
+    let mut instances = Vec::new();
+    for index in 0..most {
+        let told = match device.mig_device_by_index(index) {
+            Ok(part) => instance(&part),
+            // Numbers that no instance has now.
+            Err(NotFound | InvalidArg) => continue,
+            Err(error) => Err(error.to_string()),
+        };
+        match told {
+            Ok(instance) => instances.push(instance),
+            Err(why) => return Mig::Unknown(why),
+        }
+    }
+    Mig::On(instances)
+}
+
+/// One instance. An error is a sentence.
+fn instance(part: &Device<'_>) -> Result<Instance, String> {
+    let uuid = part.uuid().map_err(|error| error.to_string())?;
+    if !uuid.starts_with("MIG-") {
+        return Err(format!("{uuid:?} is no UUID of a MIG instance"));
+    }
+    let (gi, ci) = sys::mig::numbers(part)?;
+    Ok(Instance {
+        uuid,
+        profile: profile(&part.name().unwrap_or_default()),
+        memory_mib: part.memory_info().map_or(0, |info| info.total >> 20),
+        gi,
+        ci,
+    })
+}
+
+/// The profile in the name of an instance: `NVIDIA H200 MIG 1g.18gb` gives `1g.18gb`.
+fn profile(name: &str) -> String {
+    let word = name.rsplit_once("MIG ").map_or("", |(_, profile)| profile);
+    let word = word.split_ascii_whitespace().next().unwrap_or_default();
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-');
+    if word.is_empty() || !word.bytes().all(legal) {
+        return "mig".into();
+    }
+    word.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_read_from_names() {
+        for (name, expected) in [
+            ("NVIDIA H200 MIG 1g.18gb", "1g.18gb"),
+            ("NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb", "1c.3g.20gb"),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "1g.10gb+me"),
+            ("NVIDIA H200", "mig"),
+            ("NVIDIA H200 MIG ", "mig"),
+            ("", "mig"),
+        ] {
+            assert_eq!(profile(name), expected, "{name}");
+        }
+    }
 }

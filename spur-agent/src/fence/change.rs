@@ -3,10 +3,12 @@
 //! A grant is a bit that belongs to an identity, and the table says which numbers the bit opens. So a number that passes to
 //! another GPU is taken from the old grant by the table alone. Two things need memory: a device that is about to go is closed
 //! before its number can pass to another one, and a GPU whose MIG instances changed while a job held it is closed until that job
-//! has ended, since what its old instances were belongs to nobody now.
+//! has ended, since what its old instances were belongs to nobody now. A MIG instance that was a device of its own and is seen to be gone
+//! stays closed until the agent asks NVML anew: what comes under its numbers is another one.
 
 use super::resolve::{Devices, Ungrantable};
 use crate::discover::nvidia;
+use spur_core::resources::GpuVendor;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of a GPU's MIG capability nodes, which change with every partitioning.
@@ -29,6 +31,8 @@ pub struct Memory {
     leaving: BTreeSet<u32>,
     /// How each GPU was partitioned when its holder got it.
     layouts: BTreeMap<u32, Layout>,
+    /// MIG instances that are no more.
+    ended: BTreeMap<u32, Ungrantable>,
 }
 
 impl Memory {
@@ -61,11 +65,21 @@ impl Memory {
     /// Closes in `now` what must not be open, given which GPUs are `held`. Only NVIDIA's GPUs have layouts.
     pub fn apply(&mut self, now: &mut Devices, held: &BTreeSet<u32>) {
         self.frozen.retain(|index| held.contains(index));
-        for (index, own) in (0u32..).zip(&mut now.own) {
-            let Ok(files) = own else { continue };
+        let gpus = now.own.iter_mut().zip(&now.vendors);
+        for (index, (own, vendor)) in (0u32..).zip(gpus) {
+            if let Some(ended) = self.ended.get(&index) {
+                *own = Err(ended.clone());
+            }
+            let files = match own {
+                Ok(files) => files,
+                Err(why @ Ungrantable::InstanceGone { .. }) => {
+                    self.ended.insert(index, why.clone());
+                    continue;
+                }
+                Err(_) => continue,
+            };
             let numbers: Vec<(u32, u32)> = files.iter().map(|f| (f.major, f.minor)).collect();
-            let is_nvidia = numbers.iter().any(|(major, _)| *major == nvidia::MAJOR);
-            if is_nvidia {
+            if *vendor == GpuVendor::Nvidia {
                 let found = layout(numbers.iter());
                 let known = self.layouts.entry(index).or_insert_with(|| found.clone());
                 if *known != found && held.contains(&index) {
@@ -84,13 +98,19 @@ impl Memory {
     }
 }
 
-/// GPUs that were open and are not any more, with their numbers until now.
+/// GPUs that were open and are not any more, with their numbers until now; without those that they share with others that are open.
 pub fn lost(before: &Devices, now: &Devices) -> BTreeMap<u32, BTreeSet<(u32, u32)>> {
+    let still: BTreeSet<(u32, u32)> = now
+        .shared_out()
+        .map(|(_, file)| (file.major, file.minor))
+        .collect();
     (0u32..)
         .zip(before.own.iter().zip(&now.own))
         .filter_map(|(index, pair)| match pair {
             (Ok(files), Err(_)) => {
-                let numbers = files.iter().map(|file| (file.major, file.minor));
+                let all = files.iter().chain(before.common_of(index));
+                let numbers = all.map(|file| (file.major, file.minor));
+                let numbers = numbers.filter(|number| !still.contains(number));
                 Some((index, numbers.collect()))
             }
             (_, _) => None,

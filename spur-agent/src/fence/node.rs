@@ -9,7 +9,7 @@ use super::resolve::{Devices, Ungrantable, resolve};
 use super::watched::{Wards, Watched};
 use super::{mount, table};
 use crate::config::Config;
-use crate::discover::{Machine, tree::Tree};
+use crate::discover::{Identity, Machine, tree::Tree};
 use spur_core::id::{Generation, JobId, StepKind};
 use spur_core::resources::IdSet;
 use spur_ebpf::{
@@ -155,7 +155,9 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
         None => Fence::open_or_load(&pins)?,
     };
     let held = held_bits(&fence, &config.cgroup)?;
-    let mut bits = Bits::open(&config.state_dir, &machine.identities, &held)?;
+    let shared = machine.identities.iter().flat_map(Identity::shares);
+    let identities: Vec<Identity> = machine.identities.iter().cloned().chain(shared).collect();
+    let mut bits = Bits::open(&config.state_dir, &identities, &held)?;
     if opened == Opened::ByAgent {
         bits.keep()?;
     }
@@ -276,10 +278,7 @@ impl NodeFence {
 
     /// Closes the GPUs whose identity `leaves`, at once and until [`Self::settle`]: the number of a device that goes away may be
     /// another's in the next moment.
-    pub fn close(
-        &self,
-        leaves: impl Fn(&crate::discover::Identity) -> bool,
-    ) -> Result<(), FenceError> {
+    pub fn close(&self, leaves: impl Fn(&Identity) -> bool) -> Result<(), FenceError> {
         let identities = (0u32..).zip(&self.0.machine.identities);
         let gone: Vec<u32> = identities
             .filter(|(_, identity)| leaves(identity))
@@ -398,7 +397,10 @@ impl NodeFence {
                 .identities
                 .get(at)
                 .ok_or(FenceError::NoBit(index))?;
-            grants.insert(self.0.bits.of(identity).ok_or(FenceError::NoBit(index))?);
+            for needed in std::iter::once(identity.clone()).chain(identity.shares()) {
+                let bit = self.0.bits.of(&needed);
+                grants.insert(bit.ok_or(FenceError::NoBit(index))?);
+            }
             let vendor = look.devices.vendors.get(at);
             grants.insert(bits::shared(*vendor.ok_or(FenceError::NoBit(index))?));
         }

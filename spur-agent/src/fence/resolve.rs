@@ -6,7 +6,7 @@
 
 use super::classes::{self, Fenced};
 use crate::config::Declare;
-use crate::discover::{Identity, Machine, amd, declared, drm, nvidia, tree::Tree};
+use crate::discover::{Identity, Machine, amd, declared, drm, mig, nvidia, tree::Tree};
 use spur_core::resources::{DeviceFile, GpuVendor, IdSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ pub struct Devices {
     pub fenced: BTreeSet<Fenced>,
     /// Each GPU's own nodes, or why it cannot be granted; by index.
     pub own: Vec<Result<Vec<DeviceFile>, Ungrantable>>,
+    /// Nodes that a MIG instance shares with others, and by what identity; by index, empty for all else.
+    pub common: Vec<Vec<(Identity, DeviceFile)>>,
     /// Nodes that every user of a vendor's GPUs needs: `nvidiactl` and `nvidia-uvm`, `kfd`.
     pub shared: BTreeMap<GpuVendor, Vec<DeviceFile>>,
     /// Vendor of each GPU, by index.
@@ -60,6 +62,24 @@ pub enum Ungrantable {
         /// Index.
         index: u32,
     },
+    /// It is a MIG instance, and the driver does not show it any more.
+    #[error(
+        "GPU {index} ({identity}) is gone: the MIG instance was destroyed; restart spurd to offer what there is instead"
+    )]
+    InstanceGone {
+        /// Index.
+        index: u32,
+        /// Its identity.
+        identity: String,
+    },
+    /// It is in MIG mode, so it is offered by instance, and has none.
+    #[error(
+        "GPU {index} is in MIG mode and has no instances: make some (nvidia-smi mig -cgi PROFILE -C) or turn the mode off, and restart spurd"
+    )]
+    NoInstances {
+        /// Index.
+        index: u32,
+    },
     /// Two GPUs claim one device node.
     #[error("GPU {index} and GPU {other} both claim {file} ({major}:{minor}); neither is granted")]
     Shared {
@@ -88,16 +108,16 @@ pub fn resolve(tree: &Tree, machine: &Machine, declare: &Declare, infiniband: bo
         groups,
         tree,
     };
-    let mut own: Vec<Result<Vec<DeviceFile>, Ungrantable>> = (0u32..)
-        .zip(&machine.identities)
-        .map(|(index, identity)| {
-            now.files(identity).ok_or_else(|| Ungrantable::Gone {
-                index,
-                identity: describe(identity),
-            })
-        })
-        .collect();
-    refuse_shared(&mut own);
+    let (mut own, mut common) = (Vec::new(), Vec::new());
+    for (index, identity) in (0u32..).zip(&machine.identities) {
+        own.push(if identity.is_whole(&machine.split) {
+            Err(Ungrantable::NoInstances { index })
+        } else {
+            now.files(identity).ok_or_else(|| gone(index, identity))
+        });
+        common.push(now.common(identity));
+    }
+    refuse_shared(&mut own, &common);
     Devices {
         fenced: classes::fenced(
             &proc_devices,
@@ -105,6 +125,7 @@ pub fn resolve(tree: &Tree, machine: &Machine, declare: &Declare, infiniband: bo
             infiniband,
         ),
         own,
+        common,
         shared: shared(&proc_devices),
         vendors: machine
             .inventory
@@ -115,7 +136,32 @@ pub fn resolve(tree: &Tree, machine: &Machine, declare: &Declare, infiniband: bo
     }
 }
 
+fn gone(index: u32, identity: &Identity) -> Ungrantable {
+    let is_part = matches!(identity, Identity::Mig { .. });
+    let identity = describe(identity);
+    if is_part {
+        Ungrantable::InstanceGone { index, identity }
+    } else {
+        Ungrantable::Gone { index, identity }
+    }
+}
+
 impl Devices {
+    /// The nodes that this GPU shares with others of its kind.
+    pub fn common_of(&self, index: u32) -> impl Iterator<Item = &DeviceFile> {
+        let common = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.common.get(at));
+        common.into_iter().flatten().map(|(_, file)| file)
+    }
+
+    /// The nodes that GPUs share which can be granted now, each with what it is shared by.
+    pub fn shared_out(&self) -> impl Iterator<Item = &(Identity, DeviceFile)> {
+        let all = self.own.iter().zip(&self.common);
+        all.filter(|(own, _)| own.is_ok())
+            .flat_map(|(_, common)| common)
+    }
+
     /// Every node that a holder of `gpus` may open: their own, and the shared ones of their vendors.
     pub fn grant(&self, gpus: &IdSet) -> Result<BTreeSet<DeviceFile>, Ungrantable> {
         let mut nodes = BTreeSet::new();
@@ -131,7 +177,7 @@ impl Devices {
                 .ok_or_else(|| unknown.clone())?
                 .as_ref()
                 .map_err(Clone::clone)?;
-            nodes.extend(own.iter().cloned());
+            nodes.extend(own.iter().chain(self.common_of(index)).cloned());
             let vendor = self.vendors.get(at).ok_or(unknown)?;
             nodes.extend(self.shared.get(vendor).into_iter().flatten().cloned());
         }
@@ -151,7 +197,8 @@ impl Devices {
             .iter()
             .filter_map(|files| files.as_ref().ok())
             .flatten();
-        let mut all = own.chain(self.shared.values().flatten());
+        let common = self.common.iter().flatten().map(|(_, file)| file);
+        let mut all = own.chain(common).chain(self.shared.values().flatten());
         all.find(|file| (file.major, file.minor) == (major, minor))
             .map_or("", |file| file.path.as_str())
     }
@@ -160,6 +207,9 @@ impl Devices {
     pub fn vendor_of(&self, major: u32, minor: u32) -> Option<GpuVendor> {
         let has = |file: &DeviceFile| (file.major, file.minor) == (major, minor);
         let mut all = self.own.iter().zip(&self.vendors);
+        if self.common.iter().flatten().any(|(_, file)| has(file)) {
+            return Some(GpuVendor::Nvidia);
+        }
         all.find(|(own, _)| own.iter().flatten().any(has))
             .map(|(_, vendor)| *vendor)
     }
@@ -176,6 +226,33 @@ struct Now<'a> {
 }
 
 impl Now<'_> {
+    /// The GPU that a MIG instance is a part of, and the instance's capabilities.
+    fn instance(&self, identity: &Identity) -> Option<(&nvidia::Information, mig::Nodes)> {
+        let Identity::Mig { gpu, gi, ci, .. } = identity else {
+            return None;
+        };
+        let whole = self.nvidia.iter().find(|now| now.uuid == *gpu)?;
+        let nodes = mig::nodes(self.tree, self.caps?, whole.minor, *gi, *ci)?;
+        Some((whole, nodes))
+    }
+
+    /// What a MIG instance shares with others; nothing for all else. The GPU's render node is nobody's: instances do not render.
+    fn common(&self, identity: &Identity) -> Vec<(Identity, DeviceFile)> {
+        let Some((whole, nodes)) = self.instance(identity) else {
+            return Vec::new();
+        };
+        let file = |shared: Identity| {
+            let of_instance = matches!(shared, Identity::MigShared { gi: Some(_), .. });
+            let file = if of_instance {
+                nodes.gpu_instance.clone()
+            } else {
+                nvidia::file(whole.minor)
+            };
+            (shared, file)
+        };
+        identity.shares().into_iter().map(file).collect()
+    }
+
     /// The GPU's own nodes; `None` if it is not there. Card nodes (`/dev/dri/cardN`) are never among them: they can set modes and
     /// reach other clients' buffers by name.
     fn files(&self, identity: &Identity) -> Option<Vec<DeviceFile>> {
@@ -190,19 +267,10 @@ impl Now<'_> {
                 };
                 let gpu = self.nvidia.iter().find(mine)?;
                 let mut files = vec![nvidia::file(gpu.minor)];
-                files.extend(
-                    self.render
-                        .iter()
-                        .filter(|node| node.pci == gpu.pci)
-                        .map(|node| drm::file(node.minor)),
-                );
+                let render = self.render.iter().filter(|node| node.pci == gpu.pci);
+                files.extend(render.map(|node| drm::file(node.minor)));
                 if let Some(major) = self.caps {
-                    let minors = nvidia::mig_access_minors(self.tree, gpu.minor);
-                    files.extend(minors.into_iter().map(|minor| DeviceFile {
-                        path: format!("/dev/nvidia-caps/nvidia-cap{minor}"),
-                        major,
-                        minor,
-                    }));
+                    files.extend(mig::all_nodes(self.tree, major, gpu.minor));
                 }
                 Some(files)
             }
@@ -231,32 +299,46 @@ impl Now<'_> {
             Identity::Declared { major, minor } => {
                 declared::find(self.groups, *major, *minor).map(|file| vec![file])
             }
+            Identity::Mig { .. } => {
+                let (_, nodes) = self.instance(identity)?;
+                Some(vec![nodes.compute_instance])
+            }
+            Identity::MigShared { .. } => None,
         }
     }
 }
 
-/// A node that two GPUs claim is granted through neither.
-fn refuse_shared(own: &mut [Result<Vec<DeviceFile>, Ungrantable>]) {
-    let mut claims: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+/// Who claims a node: by index, and by what it is shared if it is.
+type Claimant = (u32, Option<Identity>);
+
+/// A node that two GPUs claim is granted through neither, unless they share it: then all that do are one claimant.
+fn refuse_shared(
+    own: &mut [Result<Vec<DeviceFile>, Ungrantable>],
+    common: &[Vec<(Identity, DeviceFile)>],
+) {
+    let claims_of = |index: u32, own: &Result<Vec<DeviceFile>, Ungrantable>| {
+        let own = own.iter().flatten().map(|file| (None, file.clone()));
+        let at = usize::try_from(index).ok();
+        let common = at.and_then(|at| common.get(at)).into_iter().flatten();
+        let common = common.map(|(by, file)| (Some(by.clone()), file.clone()));
+        own.chain(common).collect::<Vec<_>>()
+    };
+    let mut claims: BTreeMap<(u32, u32), Vec<Claimant>> = BTreeMap::new();
     for (index, files) in (0u32..).zip(own.iter()) {
-        for file in files.iter().flatten() {
-            claims
-                .entry((file.major, file.minor))
-                .or_default()
-                .push(index);
+        for (by, file) in claims_of(index, files) {
+            let claimants = claims.entry((file.major, file.minor)).or_default();
+            claimants.push((index, by));
         }
     }
     for (index, files) in (0u32..).zip(own.iter_mut()) {
-        let conflict = files.iter().flatten().find_map(|file| {
-            let other = claims
-                .get(&(file.major, file.minor))?
-                .iter()
-                .copied()
-                .find(|other| *other != index)?;
-            let DeviceFile { path, major, minor } = file.clone();
+        let conflict = claims_of(index, files).into_iter().find_map(|(by, file)| {
+            let mut claimants = claims.get(&(file.major, file.minor))?.iter();
+            let (other, _) = claimants
+                .find(|(other, theirs)| *other != index && (by.is_none() || *theirs != by))?;
+            let DeviceFile { path, major, minor } = file;
             Some(Ungrantable::Shared {
                 index,
-                other,
+                other: *other,
                 file: path,
                 major,
                 minor,
@@ -298,6 +380,11 @@ pub(crate) fn describe(identity: &Identity) -> String {
         } => format!("{unique_id:016x} at {pci}, partition {partition}"),
         Identity::Drm { device } => device.clone(),
         Identity::Declared { major, minor } => format!("stand-in {major}:{minor}"),
+        Identity::Mig {
+            uuid, gpu, gi, ci, ..
+        } => format!("{uuid}, gi{gi}/ci{ci} of {gpu}"),
+        Identity::MigShared { gpu, gi: None } => format!("what the instances of {gpu} share"),
+        Identity::MigShared { gpu, gi: Some(gi) } => format!("what users of gi{gi} of {gpu} share"),
     }
 }
 

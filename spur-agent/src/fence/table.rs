@@ -8,7 +8,7 @@ use spur_core::resources::DeviceFile;
 use spur_ebpf::{DeviceNumber, DeviceTable, Grants, MajorClass, Result, Rule};
 
 /// The table for the devices of this moment. A GPU that cannot be granted has no row, so its numbers are closed like unknown ones.
-pub(super) fn of(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTable> {
+pub(crate) fn of(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<DeviceTable> {
     let mut table = DeviceTable::new();
     table.deny_memory();
     for fenced in &devices.fenced {
@@ -29,6 +29,11 @@ pub(super) fn of(devices: &Devices, machine: &Machine, bits: &Bits) -> Result<De
             continue;
         };
         for file in files {
+            table.list(number(file), Rule::Bit(bit));
+        }
+    }
+    for (identity, file) in devices.shared_out() {
+        if let Some(bit) = bits.of(identity) {
             table.list(number(file), Rule::Bit(bit));
         }
     }

@@ -1,5 +1,6 @@
 // A libnvidia-ml.so.1 for tests: two GPUs, each of which does what the file $NVML_STUB/N says: "ok", "hang", "lost", "mig",
-// "unsupported", or "crash". A hanging GPU holds its caller until the file says something else.
+// "unsupported", or "crash". A hanging GPU holds its caller until the file says something else. One that says "mig" has three instances.
+// Built with -DOLD, it has no numbers of instances.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,15 @@
 
 enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
 
-typedef struct gpu { int number; unsigned long long xids; } gpu;
-static gpu gpus[2] = {{0, 0}, {1, 1}};
+typedef struct gpu { int number; unsigned long long xids; const char *uuid, *name; unsigned gi, ci; } gpu;
+static gpu gpus[2] = {{0, 0, "GPU-0", "NVIDIA H200", 0, 0}, {1, 1, "GPU-1", "NVIDIA H200", 0, 0}};
+// Of the first GPU. Two compute instances of one GPU instance, and one of another, at the index that the driver gives to its place.
+static gpu parts[3] = {
+	{0, 0, "MIG-a", "NVIDIA H200 MIG 1c.3g.71gb", 1, 0},
+	{0, 0, "MIG-b", "NVIDIA H200 MIG 1c.3g.71gb", 1, 1},
+	{0, 0, "MIG-c", "NVIDIA H200 MIG 1g.18gb", 9, 0},
+};
+static int is_part(gpu *gpu) { return gpu->uuid[0] == 'M'; }
 
 static void word(int number, char *into, size_t size)
 {
@@ -57,18 +65,49 @@ int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, len
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 {
-	if (strcmp(uuid, "GPU-0") && strcmp(uuid, "GPU-1"))
+	*device = NULL;
+	for (int at = 0; at < 2; at++)
+		if (!strcmp(uuid, gpus[at].uuid))
+			*device = &gpus[at];
+	for (int at = 0; at < 3; at++)
+		if (!strcmp(uuid, parts[at].uuid))
+			*device = &parts[at];
+	if (!*device)
 		return NOT_FOUND;
-	*device = &gpus[uuid[4] - '0'];
 	return mode(*device, 0) == LOST ? LOST : OK;
 }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return OK; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = &gpus[index]; return OK; }
+int nvmlDeviceGetUUID(gpu *gpu, char *text, unsigned length) { snprintf(text, length, "%s", gpu->uuid); return OK; }
+int nvmlDeviceGetName(gpu *gpu, char *text, unsigned length) { snprintf(text, length, "%s", gpu->name); return OK; }
+int nvmlDeviceGetMigMode(gpu *gpu, unsigned *current, unsigned *pending)
+{
+	char now[32];
+	word(gpu->number, now, sizeof now);
+	*current = *pending = !strcmp(now, "mig");
+	return gpu->number ? NOT_SUPPORTED : OK;
+}
+int nvmlDeviceGetMaxMigDeviceCount(gpu *gpu, unsigned *count) { (void)gpu; *count = 7; return OK; }
+int nvmlDeviceGetMigDeviceHandleByIndex(gpu *gpu, unsigned index, void **device)
+{
+	static const int at[7] = {0, 1, -1, -1, -1, 2, -1};
+	(void)gpu;
+	if (at[index] < 0)
+		return NOT_FOUND;
+	*device = &parts[at[index]];
+	return OK;
+}
+#ifndef OLD
+int nvmlDeviceGetGpuInstanceId(gpu *gpu, unsigned *id) { *id = gpu->gi; return OK; }
+int nvmlDeviceGetComputeInstanceId(gpu *gpu, unsigned *id) { *id = gpu->ci; return OK; }
+#endif
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **device) { (void)pci; (void)device; return NOT_FOUND; }
 
 struct memory { unsigned version; unsigned long long total, reserved, free, used; };
 int nvmlDeviceGetMemoryInfo_v2(gpu *gpu, struct memory *memory)
 {
-	memory->total = 80ull << 30;
-	memory->used = 8ull << 30;
+	memory->total = (is_part(gpu) ? 16ull : 80ull) << 30;
+	memory->used = (is_part(gpu) ? 2ull : 8ull) << 30;
 	return mode(gpu, 0);
 }
 int nvmlDeviceGetPowerUsage(gpu *gpu, unsigned *power) { *power = 300000; return mode(gpu, 0); }
@@ -114,6 +153,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(gpu *gpu, unsigned *count, struct pr
 	if (!all || room < 1)
 		return INSUFFICIENT_SIZE;
 	all[0] = (struct process){4242, 5ull << 30, 0xffffffff, 0xffffffff};
+	if (is_part(gpu))
+		all[0] = (struct process){5000 + gpu->gi * 10 + gpu->ci, 1ull << 30, gpu->gi, gpu->ci};
 	return OK;
 }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(gpu *gpu, unsigned *count, struct process *all) { (void)all; *count = 0; return mode(gpu, 0); }

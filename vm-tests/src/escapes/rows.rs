@@ -253,6 +253,7 @@ pub const ROWS: &[Row] = &[
         NeedsHardware(&[
             "spur-agent::a_gpu_that_is_partitioned_anew_is_closed_until_its_job_has_ended",
             "spur-agent::a_partitioning_while_no_agent_ran_is_noticed_by_the_numbers_in_the_table",
+            "spur-agent::an_instance_that_was_destroyed_stays_closed_and_its_neighbours_do_not",
         ]),
     ),
     row(

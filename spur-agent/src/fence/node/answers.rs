@@ -1,6 +1,7 @@
 //! What is asked of the last look at the devices.
 
 use super::{Inner, NodeFence};
+use crate::discover::{Identity, mig};
 use crate::fence::classes::Fenced;
 use crate::fence::resolve;
 use crate::fence::revoke::HoldOn;
@@ -10,7 +11,8 @@ use spur_ebpf::DeviceTable;
 use std::collections::BTreeSet;
 
 impl NodeFence {
-    /// The nodes of these GPUs that have a driver behind them, to be looked for among open files; stand-ins have none.
+    /// The nodes of these GPUs that have a driver behind them, to be looked for among open files; stand-ins have none. Without those that
+    /// others may have open, too.
     pub fn real_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
         let look = self.look();
         let simulated = GpuVendor::Simulated;
@@ -22,13 +24,16 @@ impl NodeFence {
             .collect()
     }
 
-    /// The numbers of these GPUs' own nodes.
-    pub fn own_nodes(&self, gpus: &IdSet) -> BTreeSet<(u32, u32)> {
+    /// The numbers of these GPUs' nodes that a job does not need any more which keeps `kept`.
+    pub fn nodes_without(&self, gpus: &IdSet, kept: &IdSet) -> BTreeSet<(u32, u32)> {
+        let keeps = self.nodes(kept);
         let look = self.look();
+        let own = |index: u32| look.devices.own.get(index as usize)?.as_ref().ok();
         gpus.iter()
-            .filter_map(|index| look.devices.own.get(index as usize)?.as_ref().ok())
-            .flatten()
+            .filter_map(|index| Some((index, own(index)?)))
+            .flat_map(|(index, own)| own.iter().chain(look.devices.common_of(index)))
             .map(|file| (file.major, file.minor))
+            .filter(|number| !keeps.contains(number))
             .collect()
     }
 
@@ -82,17 +87,20 @@ impl NodeFence {
         if config.declare.gpus.is_some() {
             return Vec::new();
         }
+        // Whole GPUs: what is offered by instance is known under other names.
+        let is_known = |identity: &Identity| {
+            identity.is_whole(&machine.split) || machine.identities.contains(identity)
+        };
         let found = crate::discover::identities(tree);
-        let new = found
-            .iter()
-            .filter(|identity| !machine.identities.contains(identity));
-        new.map(|identity| {
-            format!(
-                "{} came after spurd started: it is closed to everybody; restart spurd to offer it (jobs go on)",
-                resolve::describe(identity)
-            )
-        })
-        .collect()
+        let new = found.iter().filter(|identity| !is_known(identity));
+        new.map(resolve::describe)
+            .chain(mig::appeared(tree, machine))
+            .map(|what| {
+                format!(
+                    "{what} came after spurd started: it is closed to everybody; restart spurd to offer it (jobs go on)"
+                )
+            })
+            .collect()
     }
 
     /// The maker of the GPU that a device belongs to.

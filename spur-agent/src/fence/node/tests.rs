@@ -3,6 +3,7 @@
 use super::*;
 use crate::act;
 use crate::cgroup::{Cgroup, Root};
+use crate::discover::nvml::{Extra, Instance, Mig};
 use crate::discover::{survey, tests::Fake};
 use crate::fence::standin;
 use rustix::mount::{UnmountFlags, unmount};
@@ -23,6 +24,11 @@ struct Lab {
 
 impl Lab {
     fn new(name: &str) -> Option<Self> {
+        Self::with(name, &[], |_| {})
+    }
+
+    /// After `prepare`, with what NVML tells.
+    fn with(name: &str, nvml: &[Extra], prepare: impl FnOnce(&Fake)) -> Option<Self> {
         let driver = std::fs::read_to_string("/proc/devices").unwrap_or_default();
         if !rustix::process::geteuid().is_root() || driver.contains("195 nvidia") {
             eprintln!("skipped: needs root, and a machine without NVIDIA's driver");
@@ -32,6 +38,7 @@ impl Lab {
         fake.file("proc/devices", DEVICES)
             .nvidia("0000:19:00.0", 0, "GPU-aa", "NVIDIA H200")
             .nvidia("0000:2a:00.0", 1, "GPU-bb", "NVIDIA H200");
+        prepare(&fake);
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display();
         let folder = format!("spurd-lab-{}-{name}", std::process::id());
@@ -42,7 +49,7 @@ impl Lab {
         );
         let config = Config::parse(Path::new("lab.toml"), &text).unwrap();
         let root = Root::open(&folder).unwrap();
-        let machine = survey(&fake.tree(), &config.declare, &[]);
+        let machine = survey(&fake.tree(), &config.declare, nvml);
         let fence = open(&config, &machine).unwrap();
         for (number, (major, minor)) in [(195, 0), (195, 1), (235, 12), (235, 21)]
             .into_iter()
@@ -145,7 +152,7 @@ fn an_old_grant_never_reaches_a_reused_minor() {
         "swapped"
     );
     // The kernel says that one goes; it is still to be seen, and closed already.
-    let leaves = |identity: &crate::discover::Identity| matches!(identity, crate::discover::Identity::Nvidia { pci, .. } if pci == "0000:19:00.0");
+    let leaves = |identity: &Identity| matches!(identity, Identity::Nvidia { pci, .. } if pci == "0000:19:00.0");
     lab.fence.close(leaves).unwrap();
     assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![], vec![0]));
     assert_eq!(
@@ -219,6 +226,71 @@ fn a_gpu_that_is_partitioned_anew_is_closed_until_its_job_has_ended() {
     lab.fence.detach(JobId(1)).unwrap();
     assert!(lab.fence.ungrantable().is_empty());
     let two = lab.job(2, &[0]);
+    assert_eq!(lab.opens(&two), [0, 3]);
+}
+
+#[test]
+fn two_jobs_on_instances_of_one_gpu_open_their_own_only() {
+    let instance = |gi: u32| Instance {
+        uuid: format!("MIG-{gi}"),
+        profile: "1g.18gb".into(),
+        memory_mib: 16_384,
+        gi,
+        ci: 0,
+    };
+    let told = Extra {
+        uuid: "GPU-aa".into(),
+        mig: Mig::On(vec![instance(1), instance(2)]),
+        ..Extra::default()
+    };
+    let access = |fake: &Fake, folder: &str, cap: u32| {
+        let path = format!("proc/driver/nvidia/capabilities/gpu0/mig/{folder}/access");
+        fake.file(&path, &format!("DeviceFileMinor: {cap}\n"));
+    };
+    // The nodes of the lab are the compute instances'.
+    let prepare = |fake: &Fake| {
+        for (folder, cap) in [("gi1", 11), ("gi1/ci0", 12), ("gi2", 20), ("gi2/ci0", 21)] {
+            access(fake, folder, cap);
+        }
+    };
+    let Some(lab) = Lab::with("instances", &[told], prepare) else {
+        return;
+    };
+    let (one, two, other) = (lab.job(1, &[0]), lab.job(2, &[1]), lab.job(3, &[2]));
+    assert_eq!(lab.opens(&one), [0, 2]);
+    assert_eq!(lab.opens(&two), [0, 3]);
+    assert_eq!(lab.opens(&other), [1], "the whole GPU beside it");
+    assert!(
+        lab.fence.appeared().is_empty(),
+        "{:?}",
+        lab.fence.appeared()
+    );
+    // The node that they share keeps nobody from ending.
+    let first: IdSet = [0].into_iter().collect();
+    assert_eq!(lab.fence.real_nodes(&first), BTreeSet::from([(235, 12)]));
+    // What one of them loses is not its neighbour's.
+    let none = IdSet::new();
+    assert_eq!(lab.fence.narrow(JobId(1), &none).unwrap(), first);
+    assert_eq!((lab.opens(&one), lab.opens(&two)), (vec![], vec![0, 3]));
+    assert_eq!(
+        lab.fence.nodes_without(&first, &none),
+        BTreeSet::from([(195, 0), (235, 11), (235, 12)])
+    );
+    let second: IdSet = [1].into_iter().collect();
+    assert_eq!(
+        lab.fence.nodes_without(&first, &second),
+        BTreeSet::from([(235, 11), (235, 12)])
+    );
+    access(&lab.fake, "gi3/ci0", 31);
+    let appeared = lab.fence.appeared();
+    assert!(
+        appeared.len() == 1 && appeared[0].starts_with("MIG instance gi3/ci0 of GPU-aa came after"),
+        "{appeared:?}"
+    );
+    // An agent that starts anew finds the same.
+    let again = open(&lab.config, &lab.machine).unwrap();
+    let (_, was_gone) = again.adopt(two.path(), &Lab::holder(2, &[1])).unwrap();
+    assert!(!was_gone);
     assert_eq!(lab.opens(&two), [0, 3]);
 }
 

@@ -2,14 +2,12 @@
 
 use super::device::Eye;
 use super::words::{Answer, Ask, read, write};
+use crate::discover::nvml::open;
 use crate::sys::{clock, process};
 use nvml_wrapper::Nvml;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-
-/// The library as drivers install it; the name without a number comes with development files only.
-const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Serves the socket that is this program's standard input.
 pub fn main() -> ExitCode {
@@ -34,13 +32,6 @@ pub fn main() -> ExitCode {
         Ok(nvml) => serve(nvml, &mut socket),
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-fn open() -> Result<Nvml, String> {
-    let named = Nvml::builder().lib_path(LIBRARY.as_ref()).init();
-    named
-        .or_else(|_| Nvml::init())
-        .map_err(|error| error.to_string())
 }
 
 fn serve(nvml: &Nvml, socket: &mut UnixStream) -> ExitCode {

@@ -1,4 +1,5 @@
-//! One GPU through NVML. What is not supported is absent: under MIG that is all utilization but GPM's.
+//! One GPU, or MIG instance, through NVML. What is not supported is absent: under MIG that is all utilization but GPM's. Of an instance
+//! only its memory and its processes are told: all else (power, clocks, errors) is the whole GPU's, and would be counted once for each.
 
 use super::util::{by_process, spread};
 use super::words::Which;
@@ -30,6 +31,8 @@ const XID_UNKNOWN: u32 = 999;
 pub(super) struct Eye<'nvml> {
     nvml: &'nvml Nvml,
     device: Device<'nvml>,
+    /// It is a MIG instance.
+    part: bool,
     events: Option<EventSet<'nvml>>,
     gpm: Option<Gpm<'nvml>>,
     seen: u64,
@@ -60,16 +63,21 @@ impl<'nvml> Eye<'nvml> {
         let device = if which.uuid.is_empty() {
             by_pci()
         } else {
-            by_uuid().or_else(|_| by_pci())
+            by_uuid().or_else(|error| match which.pci.as_str() {
+                "" => Err(error),
+                _ => by_pci(),
+            })
         };
         let device = device.map_err(|error| format!("NVML does not find it: {error}"))?;
-        let events = nvml.create_event_set().ok();
+        let events = (!which.part)
+            .then(|| nvml.create_event_set().ok())
+            .flatten();
         let events = events.and_then(|set| {
             device
                 .register_events(EventTypes::CRITICAL_XID_ERROR, set)
                 .ok()
         });
-        let gpm = device.gpm_support().unwrap_or(false);
+        let gpm = !which.part && device.gpm_support().unwrap_or(false);
         Ok(Self {
             nvml,
             events,
@@ -78,6 +86,7 @@ impl<'nvml> Eye<'nvml> {
                 bytes: BTreeMap::new(),
             }),
             device,
+            part: which.part,
             seen: 0,
             seen_processes: 0,
             deep: Vec::new(),
@@ -98,6 +107,10 @@ impl<'nvml> Eye<'nvml> {
                 return Err(error.to_string());
             }
             Err(_) => {}
+        }
+        if self.part {
+            self.processes(&mut look);
+            return Ok(look);
         }
         self.levels(&mut look);
         self.utilization(&mut look);
@@ -226,6 +239,10 @@ impl<'nvml> Eye<'nvml> {
                 }
                 UsedGpuMemory::Used(_) | UsedGpuMemory::Unavailable => entry.memory,
             };
+        }
+        look.processes = known.then(|| all.values().copied().collect());
+        if self.part {
+            return;
         }
         match self.device.process_utilization_stats(self.seen_processes) {
             Ok(samples) => {

@@ -15,8 +15,11 @@ pub struct Which {
     pub index: u32,
     /// UUID, empty if it is not known.
     pub uuid: String,
-    /// PCI address.
+    /// PCI address; empty if it must be found by its UUID.
     pub pci: String,
+    /// It is a MIG instance.
+    #[serde(default)]
+    pub part: bool,
 }
 
 /// Agent to child.
