@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each target uses one of them")]
 
 use spur_core::slurm::{
-    constraint, directive, export, filename, gres, hostlist, mail, raw, signal, size, timespec,
-    tres,
+    array, constraint, dependency, directive, export, filename, gres, hostlist, mail, raw, signal,
+    size, timespec, tres,
 };
 use spur_core::time::Millis;
 use spur_ctl::cli::flags::Command;
@@ -78,7 +78,7 @@ pub fn directive(data: &[u8]) {
     let _checked = directive::check(data);
     let _words = directive::directives(data);
     let mut options = Options::none(Command::Sbatch);
-    if script::read_options(data, &mut options).is_ok() {
+    if script::read_options("s.sh", data, &mut options).is_ok() {
         used(&options);
     }
 }
@@ -134,10 +134,14 @@ pub fn format(data: &[u8]) {
 }
 
 pub fn array(data: &[u8]) {
-    let _named = filter::named(&raw::text(data));
+    let text = raw::text(data);
+    let _array = array::parse(&text, 1001);
+    let _targets = array::targets(&text);
+    let _named = filter::named(&text);
 }
 
 pub fn dependency(data: &[u8]) {
     let text = raw::text(data);
     let _list = filter::list(&text);
+    let _dependency = dependency::parse(&text);
 }

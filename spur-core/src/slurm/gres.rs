@@ -8,6 +8,9 @@ pub enum BadGres {
     /// Not `gpu[:type][:count]`; Slurm's own words.
     #[error("Invalid generic resource (gres) specification")]
     Invalid,
+    /// GPUs, but no right type or count of them; Slurm's own words.
+    #[error("Invalid Trackable RESource (TRES) specification")]
+    Count,
     /// Several models in one request.
     #[error("only one GPU type can be requested, not both {0:?} and {1:?}")]
     SeveralTypes(String, String),
@@ -28,9 +31,15 @@ pub fn parse_gres(text: &str) -> Result<Option<GpuCount>, BadGres> {
         let spec = match element.strip_prefix("gpu") {
             Some("") => "",
             Some(rest) => rest
-                .strip_prefix(':')
-                .filter(|spec| !spec.is_empty())
-                .ok_or(BadGres::Invalid)?,
+                .strip_prefix([':', '='])
+                .ok_or(BadGres::Invalid)
+                .and_then(|spec| {
+                    if spec.is_empty() {
+                        Err(BadGres::Count)
+                    } else {
+                        Ok(spec)
+                    }
+                })?,
             None => return Err(BadGres::Invalid),
         };
         add(&mut sum, one(spec)?)?;
@@ -43,18 +52,18 @@ pub fn parse_gpus(text: &str) -> Result<GpuCount, BadGres> {
     let mut sum = None;
     for element in text.split(',') {
         if element.is_empty() {
-            return Err(BadGres::Invalid);
+            return Err(BadGres::Count);
         }
         add(&mut sum, one(element)?)?;
     }
-    sum.ok_or(BadGres::Invalid)
+    sum.ok_or(BadGres::Count)
 }
 
 fn add(sum: &mut Option<GpuCount>, more: GpuCount) -> Result<(), BadGres> {
     match sum {
         None => *sum = Some(more),
         Some(sum) if sum.model == more.model => {
-            sum.count = sum.count.checked_add(more.count).ok_or(BadGres::Invalid)?;
+            sum.count = sum.count.checked_add(more.count).ok_or(BadGres::Count)?;
         }
         Some(sum) => return Err(BadGres::SeveralTypes(sum.model.clone(), more.model)),
     }
@@ -64,14 +73,14 @@ fn add(sum: &mut Option<GpuCount>, more: GpuCount) -> Result<(), BadGres> {
 /// `[type][:count]`, either alone, or nothing for one of any type.
 fn one(spec: &str) -> Result<GpuCount, BadGres> {
     let (model, count) = match spec.split_once(':') {
-        Some(("", _)) => return Err(BadGres::Invalid),
-        Some((model, count)) => (model, number(count).ok_or(BadGres::Invalid)?),
+        Some(("", _)) => return Err(BadGres::Count),
+        Some((model, count)) => (model, number(count).ok_or(BadGres::Count)?),
         None => number(spec).map_or((spec, 1), |count| ("", count)),
     };
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let only_digits = !model.is_empty() && model.chars().all(|c| c.is_ascii_digit());
     if only_digits || model.starts_with('-') || !model.chars().all(legal) {
-        return Err(BadGres::Invalid);
+        return Err(BadGres::Count);
     }
     Ok(GpuCount {
         model: model.to_ascii_lowercase(),
@@ -226,7 +235,12 @@ mod tests {
             "gpu:h200:1x",
             "2",
         ] {
-            assert_eq!(parse_gres(text), Err(BadGres::Invalid), "{text}");
+            let why = if text.starts_with("gpu:") && text != "gpu:1," {
+                BadGres::Count
+            } else {
+                BadGres::Invalid
+            };
+            assert_eq!(parse_gres(text), Err(why), "{text}");
         }
         let several = BadGres::SeveralTypes("h200".to_owned(), "a100".to_owned());
         assert_eq!(parse_gres("gpu:h200:1,gpu:a100:1"), Err(several));
@@ -246,7 +260,7 @@ mod tests {
         for text in [
             "", ":", ":2", "h200:", "h200:x", "-1", "a:1:2", "1,,1", "a b",
         ] {
-            assert_eq!(parse_gpus(text), Err(BadGres::Invalid), "{text}");
+            assert_eq!(parse_gpus(text), Err(BadGres::Count), "{text}");
         }
     }
 

@@ -11,6 +11,7 @@ mod placement;
 pub mod script;
 pub mod step;
 pub mod submission;
+mod values;
 
 use super::failure::Failure;
 use super::flags::getopt::Options;
@@ -20,10 +21,14 @@ pub(crate) fn invalid(options: &Options, long: &str) -> Failure {
     Failure::usage(options.command, format!("Invalid --{long} specification"))
 }
 
-/// Host names of a list option; none if it was not given. A value with a slash in it is left to the caller.
+/// Host names of a list option; none if it was not given.
 pub(crate) fn hosts(options: &Options, long: &str) -> Result<Vec<String>, Failure> {
     let Some(text) = options.value(long) else {
         return Ok(Vec::new());
     };
-    spur_core::slurm::hostlist::parse(text).map_err(|_| invalid(options, long))
+    let wrong = |_| match long {
+        "nodelist" | "nodefile" => Failure::fatal(options.command, "Invalid node list specified"),
+        _ => notice::not_submitted(options.command, "Invalid node name specified"),
+    };
+    spur_core::slurm::hostlist::parse(text).map_err(wrong)
 }

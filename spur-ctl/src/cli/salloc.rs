@@ -5,7 +5,7 @@ use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
-use super::resolve::{job, step, submission};
+use super::resolve::{job, numbers, step, submission};
 use super::{output, process, submit};
 use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -21,8 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// After this time the user is told that the job waits.
 const NOTICE_AFTER: Duration = Duration::from_millis(400);
-/// What `--immediate` means without a number.
-const IMMEDIATE: Duration = Duration::from_secs(1);
+/// What `--immediate` means without a number, in seconds.
+const IMMEDIATE: u64 = 1;
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
@@ -66,16 +66,8 @@ fn granted(options: &Options, job: &JobView) {
 }
 
 fn patience(options: &Options) -> Result<Option<Duration>, Failure> {
-    let Some(given) = options.last("immediate") else {
-        return Ok(None);
-    };
-    let Some(text) = given.value.as_deref() else {
-        return Ok(Some(IMMEDIATE));
-    };
-    let bad = |_| Failure::usage(Command::Salloc, "Invalid --immediate specification");
-    text.parse()
-        .map(|secs| Some(Duration::from_secs(secs)))
-        .map_err(bad)
+    let secs = numbers::immediate(options, IMMEDIATE)?;
+    Ok(secs.map(Duration::from_secs))
 }
 
 /// Submits and waits for the allocation. The answer is the job and the cluster's name.

@@ -25,7 +25,7 @@ const EXPORT_MAX: u64 = 2 << 20;
 pub fn main(mut options: Options) -> Result<u8, Failure> {
     let origin = Origin::of(&options)?;
     let (script, path) = load(&origin)?;
-    read_options(&script, &mut options)?;
+    read_options(origin.file(), &script, &mut options)?;
     announce(&options)?;
     submit::read_node_files(&mut options)?;
     let cluster = clusters::asked(&options)?;
@@ -40,8 +40,11 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
         command.as_deref().unwrap_or_default(),
     )?;
     output::complain(&warnings);
-    let payload = payload(&options, &here, script)?;
     let verbose = options.on("verbose");
+    if options.on("test-only") {
+        return submit::test_only(Command::Sbatch, &spec, verbose);
+    }
+    let payload = payload(&options, &here, script)?;
     let request = Request::Submit {
         spec: Box::new(spec.clone()),
         payload: Some(payload),
@@ -148,15 +151,13 @@ fn exported(file: &str) -> Result<Vec<String>, Failure> {
     let mut bytes = Vec::new();
     let read =
         std::fs::File::open(path).and_then(|open| open.take(EXPORT_MAX).read_to_end(&mut bytes));
-    read.map_err(|why| {
-        let text = why.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
-        let why = format!("Could not open user environment file {file}: {text}");
+    read.map_err(|_| {
+        let why = format!("Could not open user environment file {file}");
         Failure::error(Command::Sbatch, why)
     })?;
     let entries = bytes.split(|byte| *byte == 0);
     let entries = entries.filter(|entry| entry.contains(&b'='));
-    Ok(entries.map(raw::text).collect())
+    Ok(entries.map(|entry| raw::text(entry)).collect())
 }
 
 /// Waits for the end; the code is the script's, or 1 if a signal ended it.

@@ -4,10 +4,11 @@ use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble, refusal_text};
-use super::resolve::filter::{self, Named, named};
+use super::resolve::filter;
 use super::{output, process, users};
 use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::{JobId, StepId, StepKind, Uid};
+use spur_core::job::array::JobTarget;
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
 use spur_core::slurm::signal;
 use std::io::Write as _;
@@ -48,9 +49,10 @@ fn blow(options: &Options) -> Result<Blow, Failure> {
     let (batch, full) = (options.on("batch"), options.on("full"));
     let signal = match options.value("signal") {
         None => None,
-        Some(text) => Some(signal::parse(text).map_err(|_| {
-            Failure::error(Command::Scancel, format!("Unknown job signal: {text}"))
-        })?),
+        Some(text) => Some(
+            signal::parse(text)
+                .map_err(|_| Failure::plain(format!("Unknown job signal: {text}"), 1))?,
+        ),
     };
     // KILL for the whole job is what ending it means.
     let signal = if batch || full {
@@ -67,32 +69,18 @@ fn blow(options: &Options) -> Result<Blow, Failure> {
 
 fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
     let base = filters(options)?;
-    let (mut plain, mut steps, mut elements) = (Vec::new(), Vec::new(), false);
+    let (mut plain, mut steps) = (Vec::new(), Vec::new());
     for operand in &options.operands {
-        for text in filter::list(&operand.to_string_lossy()) {
-            match named(&text) {
-                Some(Named { array: true, .. }) => elements = true,
-                Some(Named {
-                    job, step: None, ..
-                }) => plain.push(job),
-                Some(Named {
-                    job,
-                    step: Some(step),
-                    ..
-                }) => steps.push((job, step)),
-                None => {
-                    return Err(Failure::error(
-                        Command::Scancel,
-                        format!("Invalid job id {text}"),
-                    ));
-                }
+        let operand = process::text(operand);
+        for text in filter::names(&operand) {
+            let bad = || Failure::error(Command::Scancel, format!("Invalid job id {text}"));
+            match named(text).ok_or_else(bad)? {
+                (job, None) => plain.push(job),
+                (job, Some(step)) => steps.push((job, step)),
             }
         }
     }
     let nothing = plain.is_empty() && steps.is_empty();
-    if nothing && elements {
-        return Ok(Vec::new());
-    }
     if nothing && base == JobFilter::default() {
         return Err(Failure::error(
             Command::Scancel,
@@ -102,7 +90,7 @@ fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
     if !plain.is_empty() || nothing {
         let mut filter = base.clone();
-        filter.ids = plain;
+        filter.targets = plain;
         targets.push(Target {
             filter: own_unless_named(filter),
             step: None,
@@ -110,7 +98,7 @@ fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
     }
     let one = |(job, step)| Target {
         filter: JobFilter {
-            ids: vec![job],
+            targets: vec![job],
             ..base.clone()
         },
         step: Some(step),
@@ -119,10 +107,23 @@ fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
+/// A job or tasks of an array, and perhaps a step, as `scancel` takes them.
+fn named(text: &str) -> Option<(JobTarget, Option<StepKind>)> {
+    let (head, step) = match text.split_once('.') {
+        Some((head, step)) => {
+            let plain = step.bytes().all(|b| b.is_ascii_digit());
+            let number = step.parse().ok().filter(|_| plain)?;
+            (head, Some(StepKind::Numbered(number)))
+        }
+        None => (text, None),
+    };
+    Some((head.parse().ok()?, step))
+}
+
 /// Without a number or a user, an ordinary user means jobs of their own.
 fn own_unless_named(mut filter: JobFilter) -> JobFilter {
     let me = process::uid();
-    if filter.ids.is_empty() && filter.users.is_empty() && me != 0 {
+    if filter.targets.is_empty() && filter.users.is_empty() && me != 0 {
         filter.users.push(Uid(me));
     }
     filter
@@ -150,8 +151,10 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
             Some(StateFilter::All) => filter.all_states = true,
             Some(StateFilter::Completing | StateFilter::Never) => {}
             None => {
-                let why = format!("Invalid job state specified: {state}");
-                return Err(Failure::error(Command::Scancel, why));
+                let why = format!(
+                    "Invalid job state specified: {state}\nValid job states are PENDING, RUNNING, and SUSPENDED"
+                );
+                return Err(Failure::plain(why, 1));
             }
         }
     }
@@ -162,6 +165,7 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
 fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Trouble> {
     if options.on("interactive") || needs_looking(options) {
         target.filter.ids = confirmed(options, &target.filter)?;
+        target.filter.targets.clear();
         if target.filter.ids.is_empty() {
             return Ok(0);
         }

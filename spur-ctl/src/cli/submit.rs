@@ -3,11 +3,13 @@
 use super::failure::Failure;
 use super::flags::getopt::Options;
 use super::flags::{self, Command};
-use super::link::Trouble;
-use super::process;
+use super::link::{self, Trouble};
 use super::resolve::notice::not_submitted;
-use spur_core::api::RefusalKind;
+use super::{output, process};
+use spur_core::api::{RefusalKind, Reply, Request};
+use spur_core::id::NodeName;
 use spur_core::job::spec::JobSpec;
+use spur_core::slurm::hostlist;
 use std::io::{IsTerminal as _, Read as _};
 
 /// Texts of refusals that Slurm prints as a line of their own before the reason.
@@ -48,6 +50,38 @@ fn told(command: Command, spec: &JobSpec, trouble: &Trouble, more: bool) -> Fail
     failure
 }
 
+/// `--test-only`: says on stderr when and where the job would start. The exit code is 0 if it could.
+pub fn test_only(command: Command, spec: &JobSpec, verbose: bool) -> Result<u8, Failure> {
+    let request = Request::TestOnly {
+        spec: Box::new(spec.clone()),
+    };
+    let refused = |trouble: &Trouble| {
+        let failure = Failure::plain(format!("allocation failure: {}", trouble.text()), 1);
+        match trouble {
+            Trouble::Refused(refusal) if verbose && !refusal.text.is_empty() => {
+                failure.after(command, &refusal.text)
+            }
+            Trouble::Refused(_) | Trouble::Contact(_) => failure,
+        }
+    };
+    let would = match link::question_patiently(&request) {
+        Ok(Reply::WouldStart(would)) => would,
+        Ok(_) => return Err(refused(&link::unexpected())),
+        Err(trouble) => return Err(refused(&trouble)),
+    };
+    let nodes: Vec<&str> = would.nodes.iter().map(NodeName::as_str).collect();
+    let line = format!(
+        "{command}: Job {} to start at {} using {} processors on nodes {} in partition {}",
+        would.job,
+        process::clock().stamp(would.start),
+        would.cpus,
+        hostlist::compress(&nodes),
+        would.partition
+    );
+    output::complain(&[line]);
+    Ok(0)
+}
+
 /// The longest file of node names that is read (4 MiB).
 const NODE_FILE_MAX: u64 = 4 << 20;
 
@@ -68,16 +102,24 @@ pub fn read_node_files(options: &mut Options) -> Result<(), Failure> {
             open.take(NODE_FILE_MAX).read_to_string(&mut text)?;
             Ok(text)
         });
-        let names = names.map_err(|_| {
-            let why = format!("Invalid --{long} specification");
-            Failure::usage(options.command, why)
-                .after(options.command, format!("Unable to open file {file}"))
-        })?;
+        let names = names.map_err(|why| unread(options.command, long, &file, &why))?;
         let names: Vec<&str> = names.split(['\n', ',']).map(str::trim).collect();
         let list = joined(&names);
         options.replace(long, list);
     }
     Ok(())
+}
+
+/// Slurm's words for such a file that cannot be read.
+fn unread(command: Command, long: &str, file: &str, why: &std::io::Error) -> Failure {
+    let text = why.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let why = format!("slurm_allocate_resources error opening file {file}, {text}");
+    if long == "nodefile" {
+        Failure::usage(command, "Invalid --nodefile node file").after(command, why)
+    } else {
+        Failure::error(command, why)
+    }
 }
 
 /// A comma between brackets parts numbers, not names: it is left alone, since what is split there is joined again.

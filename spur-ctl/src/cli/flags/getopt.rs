@@ -175,7 +175,10 @@ impl Parser<'_> {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
-        let (spelling, flag) = self.find_long(&String::from_utf8_lossy(name))?;
+        let (spelling, flag) = self.find_long(
+            &String::from_utf8_lossy(name),
+            &String::from_utf8_lossy(text),
+        )?;
         let value = match (flag.value, attached) {
             (Value::No, Some(_)) => {
                 return Err(self.fail(format!("option '--{spelling}' doesn't allow an argument")));
@@ -216,8 +219,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A long name: in full, or the beginning of the names of one row only.
-    fn find_long(&self, name: &str) -> Result<(&'static str, &'static Flag), Failure> {
+    /// A long name: in full, or the beginning of the names of one row only. `whole` is what was written, with its value.
+    fn find_long(&self, name: &str, whole: &str) -> Result<(&'static str, &'static Flag), Failure> {
         let all = || rows(self.options.command).flat_map(|f| f.longs().map(move |long| (long, f)));
         if let Some(exact) = all().find(|(long, _)| *long == name) {
             return Ok(exact);
@@ -228,18 +231,17 @@ impl Parser<'_> {
                 let longs = rows(self.options.command).flat_map(Flag::longs);
                 let hint = nearest(name, longs);
                 let hint = hint.map(|meant| format!("Did you mean --{meant}?\n"));
-                let mut failure = self.fail(format!("unrecognized option '--{name}'"));
+                let mut failure = self.fail(format!("unrecognized option '--{whole}'"));
                 failure.text.push_str(&hint.unwrap_or_default());
                 Err(failure)
             }
             [first, rest @ ..] if rest.iter().all(|(_, f)| std::ptr::eq(*f, first.1)) => Ok(*first),
             several => {
-                let names: String = several
-                    .iter()
-                    .map(|(long, _)| format!(" '--{long}'"))
-                    .collect();
+                let mut longs: Vec<&str> = several.iter().map(|(long, _)| *long).collect();
+                longs.sort_unstable();
+                let names: String = longs.iter().map(|long| format!(" '--{long}'")).collect();
                 Err(self.fail(format!(
-                    "option '--{name}' is ambiguous; possibilities:{names}"
+                    "option '--{whole}' is ambiguous; possibilities:{names}"
                 )))
             }
         }

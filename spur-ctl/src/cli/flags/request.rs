@@ -16,8 +16,7 @@ pub(super) static ROWS: &[Flag] = &[
         .ineffective("the agent chooses its own rate"),
     val("array", "INDEXES", SBATCH, "submit one task for each index")
         .short('a')
-        .env(SBATCH, "ARRAY_INX")
-        .refused("job arrays are not available yet"),
+        .env(SBATCH, "ARRAY_INX"),
     val(
         "batch",
         "FEATURES",
@@ -68,8 +67,14 @@ pub(super) static ROWS: &[Flag] = &[
     .implied("no node is ever booted for a job"),
     val("dependency", "LIST", JOB, "start after other jobs")
         .short('d')
-        .env(SRUN, "DEPENDENCY")
-        .refused("dependencies between jobs are not available yet"),
+        .env(SRUN, "DEPENDENCY"),
+    val(
+        "kill-on-invalid-dep",
+        "yes|no",
+        SBATCH,
+        "end the job when what it waits for can never come",
+    )
+    .env(SBATCH, "KILL_INVALID_DEP"),
     val("chdir", "DIR", JOB, "working directory of the job")
         .alias(&["workdir"])
         .short('D')
@@ -214,8 +219,7 @@ pub(super) static ROWS: &[Flag] = &[
         "test-only",
         WRITES,
         "say when the job would start, submit nothing",
-    )
-    .refused("start times cannot be foretold yet"),
+    ),
     val("time", "TIME", JOB, "limit on the run time")
         .short('t')
         .env(JOB, "TIMELIMIT"),

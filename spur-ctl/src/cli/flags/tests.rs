@@ -75,7 +75,7 @@ fn abbreviations_must_be_unambiguous_but_aliases_may_share_a_beginning() {
     let (text, code) = refused(Command::Sbatch, "--mem-per=5");
     assert_eq!(code, 255);
     assert!(text.starts_with(
-        "sbatch: option '--mem-per' is ambiguous; possibilities: '--mem-per-cpu' '--mem-per-gpu'\n"
+        "sbatch: option '--mem-per=5' is ambiguous; possibilities: '--mem-per-cpu' '--mem-per-gpu'\n"
     ));
 }
 

@@ -92,7 +92,7 @@ pub(super) fn moment(
     };
     begin::parse_begin(text, here.now, here.utc_offset)
         .map(Some)
-        .map_err(|_| invalid(options, long))
+        .map_err(|_| super::job::not_a_moment(options, long, text))
 }
 
 fn span(options: &Options, long: &str) -> Result<Option<TimeLimit>, Failure> {
@@ -136,8 +136,15 @@ fn priority(options: &Options) -> Result<Option<u32>, Failure> {
     if text.eq_ignore_ascii_case("TOP") {
         return Ok(Some(u32::MAX - 2));
     }
-    let number = text.parse::<u32>().ok().filter(|n| *n < u32::MAX - 1);
-    number.map(Some).ok_or_else(|| invalid(options, "priority"))
+    let bad = |why: &str| Err(Failure::usage(options.command, why));
+    match text.parse::<i64>() {
+        Ok(..0) => bad("Priority must be >= 0"),
+        Ok(number) => match u32::try_from(number).ok().filter(|n| *n < u32::MAX - 1) {
+            Some(number) => Ok(Some(number)),
+            None => bad("Priority must be < 4294967294"),
+        },
+        Err(_) => Err(invalid(options, "priority")),
+    }
 }
 
 /// `--no-kill=off` takes it back.

@@ -51,6 +51,25 @@ fn whole(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| plain)
 }
 
+/// Elements of a comma list of jobs: a comma between brackets parts tasks.
+pub fn names(text: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut found) = (0u32, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                found.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[from..]);
+    found.retain(|name| !name.is_empty());
+    found
+}
+
 /// Elements of a comma list.
 pub fn list(text: &str) -> Vec<String> {
     text.split(',')

@@ -5,13 +5,15 @@ use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::input::{LIMITS, Surroundings};
 use super::placement::Placement;
-use super::{combined, extras, hosts, invalid, numbers};
+use super::{combined, extras, hosts, invalid, numbers, values};
 use spur_core::id::{Gid, Uid};
 use spur_core::job::spec::{JobKind, JobSpec, Owner};
 use spur_core::slurm::timespec::{self, begin};
 
 /// What `--nice` means without a number.
 const NICE: i32 = 100;
+/// The most and, negative, the least (`NICE_OFFSET` less 3).
+const NICE_MAX: i32 = 2_147_483_645;
 
 /// Nodes and tasks, which depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub fn spec(
     name: &str,
     command: &str,
 ) -> Result<(JobSpec, Vec<String>), Failure> {
+    values::check(options)?;
     let kind = kind(options.command);
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;
@@ -88,9 +91,13 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
-        array: String::new(),
-        dependency: String::new(),
-        kill_on_invalid_dep: None,
+        array: if kind == JobKind::Batch {
+            text("array")
+        } else {
+            String::new()
+        },
+        dependency: text("dependency"),
+        kill_on_invalid_dep: kill_on_invalid_dep(options),
         extras: extras::of(options, here)?.boxed(),
         submit_line: here.submit_line.clone(),
     };
@@ -215,7 +222,25 @@ fn begin(
         return Ok(None);
     };
     let at = begin::parse_begin(text, here.now, here.utc_offset);
-    at.map(Some).map_err(|_| invalid(options, "begin"))
+    at.map(Some)
+        .map_err(|_| not_a_moment(options, "begin", text))
+}
+
+/// Slurm's words for a moment that it cannot read; where in the text it gave up is not told apart here.
+pub(super) fn not_a_moment(options: &Options, long: &str, text: &str) -> Failure {
+    let mut failure = invalid(options, long);
+    let first = format!("Invalid time specification (pos=0): {text}\n");
+    failure.text.insert_str(0, &first);
+    failure
+}
+
+/// `--kill-on-invalid-dep`, which only `sbatch` has.
+fn kill_on_invalid_dep(options: &Options) -> Option<bool> {
+    if options.command != Command::Sbatch {
+        return None;
+    }
+    let word = options.value("kill-on-invalid-dep")?;
+    Some(word.starts_with(['y', 'Y']))
 }
 
 fn nice(options: &Options) -> Result<i32, Failure> {
@@ -225,16 +250,19 @@ fn nice(options: &Options) -> Result<i32, Failure> {
     let Some(text) = given.value.as_deref() else {
         return Ok(NICE);
     };
-    let nice = text
-        .parse::<i32>()
-        .ok()
-        .filter(|nice| nice.unsigned_abs() < 1 << 31);
-    nice.ok_or_else(|| {
-        Failure::error(
+    match text.parse::<i64>() {
+        Ok(nice) if nice.abs() <= i64::from(NICE_MAX) => {
+            Ok(i32::try_from(nice).unwrap_or(NICE_MAX))
+        }
+        Ok(_) => {
+            let why = format!("Invalid --nice value, out of range (+/- {NICE_MAX})");
+            Err(Failure::usage(options.command, why))
+        }
+        Err(_) => Err(Failure::error(
             options.command,
             format!("Invalid numeric value \"{text}\" for --nice."),
-        )
-    })
+        )),
+    }
 }
 
 /// Jobs may be started again unless the user says no; of both options the last counts.
@@ -272,7 +300,11 @@ pub fn limits(options: &Options, here: &Surroundings) -> Result<Vec<(u32, u64)>,
             "NONE" => wanted.clear(),
             name => match LIMITS.iter().find(|(known, _)| *known == name) {
                 Some((_, number)) => wanted.push(*number),
-                None => return Err(invalid(options, "propagate")),
+                None => {
+                    let why = format!("--propagate={list} is not valid.");
+                    let first = format!("Bad rlimit name: {word}");
+                    return Err(Failure::error(options.command, why).after(options.command, first));
+                }
             },
         }
     }

@@ -1,7 +1,7 @@
 //! Nothing is ignored in silence: what an option does not do here is said, or is an error.
 
 use super::super::failure::Failure;
-use super::super::flags::getopt::{Given, Options, Source};
+use super::super::flags::getopt::{Options, Source};
 use super::super::flags::{Command, Flag, Status};
 
 /// Looks through what was given: the notices to print, or the error that ends the command. Options from the environment
@@ -22,17 +22,11 @@ pub fn review(options: &Options) -> Result<Vec<String>, Failure> {
                     notices.push(format!("{command}: warning: --{long} has no effect: {why}"));
                 }
             }
-            Status::Refused(_) if harmless(given) => {}
             Status::Refused(why) => return Err(refused(options.command, given.flag, why)),
         }
     }
     notices.dedup();
     Ok(notices)
-}
-
-/// Refused options whose value asks for nothing.
-fn harmless(given: &Given) -> bool {
-    given.flag.long == "dependency" && given.value.as_deref() == Some("")
 }
 
 fn refused(command: Command, flag: &Flag, why: &'static str) -> Failure {

@@ -15,28 +15,70 @@ pub fn number(options: &Options, long: &str, least: u32) -> Result<Option<u32>, 
         Ok(number) if number >= least && number <= i32::MAX.unsigned_abs() => Ok(Some(number)),
         _ => Err(Failure::error(
             options.command,
-            format!("Invalid numeric value \"{text}\" for --{long}."),
+            wrong(text, &format!("--{long}")),
         )),
     }
 }
 
-/// `-N MIN[-MAX]`.
+/// What Slurm says of a number that is none or too large.
+pub fn wrong(text: &str, of: &str) -> String {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let fits = text
+        .parse::<u32>()
+        .is_ok_and(|number| number <= i32::MAX.unsigned_abs());
+    if digits && !fits {
+        format!("Numeric argument ({text}) too large for {of}.")
+    } else {
+        format!("Invalid numeric value \"{text}\" for {of}.")
+    }
+}
+
+/// `--immediate` in seconds: `default` if given without a number.
+pub fn immediate(options: &Options, default: u64) -> Result<Option<u64>, Failure> {
+    let Some(given) = options.last("immediate") else {
+        return Ok(None);
+    };
+    let Some(text) = given.value.as_deref() else {
+        return Ok(Some(default));
+    };
+    match text.parse::<u32>() {
+        Ok(secs) if secs <= i32::MAX.unsigned_abs() => Ok(Some(secs.into())),
+        _ => Err(Failure::error(options.command, wrong(text, "immediate"))),
+    }
+}
+
+/// `-N MIN[-MAX]`; of a list of sizes the least and the greatest.
 pub fn nodes(options: &Options) -> Result<Option<(u32, u32)>, Failure> {
     let Some(text) = options.value("nodes") else {
         return Ok(None);
     };
-    let (low, high) = text.split_once('-').unwrap_or((text, text));
-    let count = |part: &str| {
-        let plain = scaled(part).filter(|count| *count > 0);
-        let why = format!("\"{part}\" is not a valid node count");
-        plain.ok_or_else(|| invalid(options, "nodes").after(options.command, why))
+    let bad = |why: String| Failure::usage(options.command, why);
+    let small = |most: i64, least: u32| {
+        bad(format!(
+            "Maximum node count {most} is less than minimum node count {least}"
+        ))
     };
-    let (min, max) = (count(low)?, count(high)?);
-    if max < min {
-        let why = format!("Maximum node count {max} is less than minimum node count {min}");
-        return Err(invalid(options, "nodes").after(options.command, why));
+    let count = |part: &str| {
+        scaled(part).ok_or_else(|| bad(format!("\"{part}\" is not a valid node count")))
+    };
+    let (mut least, mut most) = (u32::MAX, 0);
+    for element in text.split(',') {
+        let (low, high) = element.split_once('-').unwrap_or((element, element));
+        let min = count(low)?;
+        if high.is_empty() {
+            return Err(small(-1, min));
+        }
+        let max = count(high)?;
+        if max > 0 && max < min {
+            return Err(small(max.into(), min));
+        }
+        (least, most) = (least.min(min), most.max(max.max(min)));
     }
-    Ok(Some((min, max)))
+    if most == 0 {
+        let why = "Node count specification invalid";
+        return Err(super::notice::not_submitted(options.command, why));
+    }
+    Ok(Some((least.max(1), most)))
 }
 
 /// A count that may end in `k` or `m` (of 1024).

@@ -30,13 +30,22 @@ impl Origin {
     pub fn of(options: &Options) -> Result<Self, Failure> {
         let first = options.operands.first().map(|name| process::text(name));
         match (options.value("wrap"), first) {
-            (Some(_), Some(_)) => Err(Failure::fatal(
+            (Some(_), Some(_)) => Err(Failure::error(
                 Command::Sbatch,
                 "Script arguments not permitted with --wrap option",
             )),
             (Some(command), None) => Ok(Self::Wrap(command.to_owned())),
             (None, Some(file)) => Ok(Self::File(file)),
             (None, None) => Ok(Self::Stdin),
+        }
+    }
+
+    /// What messages call the script.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Wrap(_) => "--wrap",
+            Self::File(path) => path,
+            Self::Stdin => "STDIN",
         }
     }
 
@@ -51,10 +60,11 @@ impl Origin {
 }
 
 /// Checks the script and lays its `#SBATCH` options below those that are there.
-pub fn read_options(script: &[u8], options: &mut Options) -> Result<(), Failure> {
+/// `name` is that of its file, for messages.
+pub fn read_options(name: &str, script: &[u8], options: &mut Options) -> Result<(), Failure> {
     directive::check(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
-    let lines =
-        directive::directives(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
+    let lines = directive::directives(script)
+        .map_err(|why| Failure::fatal(Command::Sbatch, format!("{name}: {why}")))?;
     let parts = |line: &Directive| matches!(line.args.as_slice(), [word] if HET_MARKS.contains(&word.as_str()));
     if lines.iter().any(parts) {
         return Err(Failure::error(Command::Sbatch, HET_JOBS));
@@ -69,7 +79,7 @@ pub fn read_options(script: &[u8], options: &mut Options) -> Result<(), Failure>
     if let Some(word) = found.operands.first() {
         let word = word.to_string_lossy();
         let why = format!("Invalid directive found in batch script: {word}");
-        return Err(Failure::error(Command::Sbatch, why));
+        return Err(Failure::usage(Command::Sbatch, why));
     }
     options.merge(found);
     Ok(())

@@ -5,7 +5,7 @@ use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::super::link::{self, Trouble};
 use super::super::resolve::input::Surroundings;
-use super::super::resolve::{job, step};
+use super::super::resolve::{job, numbers, step};
 use super::super::{output, submit};
 use super::say;
 use spur_core::api::{Grant, JobFilter, RefusalKind, Reply, Request};
@@ -57,10 +57,14 @@ pub async fn obtain(
 async fn alone(options: &Options, here: &Surroundings, program: &str) -> Result<Granted, Failure> {
     let (spec, warnings) = job::spec(options, here, step::base_name(program), program)?;
     output::complain(&warnings);
+    if options.on("test-only") {
+        let code = submit::test_only(Command::Srun, &spec, options.on("verbose"))?;
+        return Err(Failure::silent(code));
+    }
     let request = Request::Run {
         spec: Box::new(spec.clone()),
         step: step::of_run(options, program),
-        immediate: immediate(options)?,
+        immediate: numbers::immediate(options, IMMEDIATE)?,
     };
     let refused =
         |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, options.on("verbose"));
@@ -73,17 +77,6 @@ async fn alone(options: &Options, here: &Surroundings, program: &str) -> Result<
         grant: *grant,
         own_job: true,
     })
-}
-
-fn immediate(options: &Options) -> Result<Option<u64>, Failure> {
-    let Some(given) = options.last("immediate") else {
-        return Ok(None);
-    };
-    let Some(text) = given.value.as_deref() else {
-        return Ok(Some(IMMEDIATE));
-    };
-    let bad = |_| Failure::usage(Command::Srun, "Invalid --immediate specification");
-    text.parse().map(Some).map_err(bad)
 }
 
 /// Waits for the job to run; tells the user if that takes its time.
