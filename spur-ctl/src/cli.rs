@@ -1,6 +1,8 @@
 //! The commands: parse ([`flags`]), resolve ([`resolve`]), act, render ([`render`]).
 
+pub mod address;
 pub mod clusters;
+pub mod config;
 pub mod failure;
 pub mod fence;
 pub mod flags;

@@ -1,6 +1,7 @@
 //! `spur dev`: a whole cluster on one machine, made of the real daemons, and its end without a trace.
 
 mod config;
+mod default;
 mod down;
 mod layout;
 mod proc;
@@ -40,6 +41,9 @@ pub struct Up {
     /// Folder for all that the cluster makes; DIR/env is to be sourced.
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
+    /// Make it the machine's own until it is taken down: commands find it without any variable, by /etc/spur/spur.toml.
+    #[arg(long)]
+    pub default: bool,
     /// Number of nodes; they are named n1, n2, …
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub nodes: u32,
@@ -121,6 +125,9 @@ fn check(wanted: &Up) -> Result<(), Failure> {
         .shape
         .check(wanted.nodes, wanted.gpus)
         .map_err(failed)?;
+    if wanted.default {
+        default::check()?;
+    }
     if !wanted.hollow && !rustix::process::geteuid().is_root() {
         return Err(failed(
             "nodes that run jobs need root, for cgroups, fences and device nodes: use sudo, or --hollow",

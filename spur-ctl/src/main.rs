@@ -15,6 +15,7 @@ Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sat
                       stats    counters of the controller
                       sim      what the planner would do, without a cluster
 For shells            completion bash|zsh|fish, man DIR
+Configuration         config check [FILE], config import SLURM.CONF [GRES.CONF]
 Daemons               spurctld
 A cluster to try out  dev up --dir DIR, dev down --dir DIR
 
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
 }
 
 /// Words that are no commands of the table.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "spurctld",
     "stats",
     "why",
@@ -71,6 +72,7 @@ const OTHERS: [&str; 8] = [
     "completion",
     "man",
     "compat",
+    "config",
 ];
 
 fn is_program(name: &str) -> bool {
@@ -96,6 +98,7 @@ fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         (None, "completion") => ExitCode::from(cli::finish(cli::tools::completion(&args))),
         (None, "man") => ExitCode::from(cli::finish(cli::tools::man(&args))),
         (None, "compat") => ExitCode::from(cli::finish(cli::tools::compat(&args))),
+        (None, "config") => ExitCode::from(cli::finish(cli::config::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
         (None, _) => spur_ctl::daemon::main(args),
     }

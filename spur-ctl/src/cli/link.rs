@@ -1,13 +1,12 @@
 //! The way to the controller, with Slurm's words for when there is none.
 
+pub use super::address::address;
 use spur_core::api::{Refusal, RefusalKind, Reply, Request};
 use spur_core::slurm::codes;
 use spur_proto::client::{self, CallError, Client};
 use std::future::Future;
 use std::time::Duration;
 
-/// Where the controller listens unless `SPUR_CONTROLLER` says otherwise.
-const DEFAULT_ADDRESS: &str = "unix:/run/spur/spurctld.sock";
 /// How often a submission tries to reach a controller that is not there: it may be starting again.
 const CONNECT_TRIES: u32 = 6;
 /// Pause between the tries.
@@ -72,13 +71,6 @@ pub fn run<T>(work: impl Future<Output = T>) -> T {
             std::process::exit(1)
         }
     }
-}
-
-/// The controller's address.
-pub fn address() -> String {
-    super::process::var("SPUR_CONTROLLER")
-        .filter(|address| !address.is_empty())
-        .unwrap_or_else(|| DEFAULT_ADDRESS.to_owned())
 }
 
 /// Asks one thing, without a runtime: for commands that ask and end.

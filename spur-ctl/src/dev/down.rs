@@ -1,7 +1,7 @@
 //! `spur dev down`: whatever state the cluster is in, nothing of it stays.
 
 use super::layout::{Layout, MARK, MARK_NEW, OWN};
-use super::{failed, proc};
+use super::{default, failed, proc};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use rustix::mount::{UnmountFlags, unmount};
@@ -60,6 +60,9 @@ pub(super) fn remove(layout: &Layout) -> Result<(), Failure> {
     // While anything of a job may be left, its pinned fence must stay, and so the mount and the files that name it.
     if troubles.is_empty() {
         troubles.extend(unmount_all(layout));
+    }
+    if troubles.is_empty() {
+        troubles.extend(default::release(layout));
     }
     if troubles.is_empty() {
         troubles.extend(remove_files(layout));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Everything that `up` makes in the folder; `down` removes these and nothing else.
-pub(super) const OWN: [&str; 11] = [
+pub(super) const OWN: [&str; 12] = [
     "spur.toml",
     "token",
     "env",
@@ -14,6 +14,7 @@ pub(super) const OWN: [&str; 11] = [
     "state",
     "bpf",
     "pids",
+    super::default::NOTE,
     MARK,
 ];
 /// The file that says that a folder holds a cluster of `up`; it is made first and removed last.

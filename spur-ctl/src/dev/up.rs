@@ -2,7 +2,7 @@
 
 use super::config::{self, Machine};
 use super::layout::{Layout, MARK, MARK_IN_OLD, MARK_NEW, OWN, names};
-use super::{Up, down, failed, proc};
+use super::{Up, default, down, failed, proc};
 use crate::cli::failure::Failure;
 use crate::cli::{link, output};
 use spur_core::api::{NodeView, Reply, Request};
@@ -122,6 +122,9 @@ fn fill(layout: &Layout, wanted: &Up) -> Result<(), Failure> {
         write(&layout.node_config(name), &text, 0o644)?;
     }
     links(layout)?;
+    if wanted.default {
+        default::claim(layout)?;
+    }
     write(&layout.path("env"), &config::env(layout), 0o644)
 }
 
