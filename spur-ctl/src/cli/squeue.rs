@@ -104,6 +104,12 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
     }
     let mut wanted = query.filter.clone();
     wanted.estimates = shows_starts(options);
+    if query.is_of_one_job() {
+        // Whether there is such a job does not depend on the other filters.
+        wanted.users.clear();
+        wanted.partitions.clear();
+        wanted.nodes.clear();
+    }
     // Ended jobs must come too, to tell a job that ended from one that never was.
     if query.asks_for_jobs() || query.completing {
         wanted.states.clear();
@@ -253,6 +259,11 @@ fn passes(options: &Options, query: &Query, job: &JobView) -> bool {
         && !(options.on("notme") && spec.owner.uid.0 == process::uid())
         && among(&query.filter.users, &spec.owner.uid)
         && among(&query.filter.partitions, &spec.partition)
+        && (filter.nodes.is_empty()
+            || job
+                .nodes
+                .iter()
+                .any(|node| filter.nodes.contains(&node.name)))
 }
 
 fn among<T: PartialEq>(list: &[T], value: &T) -> bool {

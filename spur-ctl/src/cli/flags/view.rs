@@ -11,15 +11,13 @@ pub(super) static ROWS: &[Flag] = &[
         .env(SQUEUE, "ACCOUNT"),
     on("all", VIEWS, "also what is in hidden partitions")
         .short('a')
-        .env(VIEWS, "ALL")
-        .implied("no partition is hidden"),
+        .env(VIEWS, "ALL"),
     on("array", SQUEUE, "one line for each task of an array")
         .short('r')
-        .env(SQUEUE, "ARRAY")
-        .implied("there are no job arrays yet"),
+        .env(SQUEUE, "ARRAY"),
     on("array-unique", SQUEUE, "one line for each pending array")
         .env(SQUEUE, "ARRAY_UNIQUE")
-        .implied("there are no job arrays yet"),
+        .implied("it is the default"),
     val("clusters", "LIST", VIEWS, "clusters to ask")
         .alias(&["cluster"])
         .short('M')
@@ -31,6 +29,11 @@ pub(super) static ROWS: &[Flag] = &[
         "group only nodes that are alike in every column",
     )
     .short('e'),
+    on(
+        "expand-patterns",
+        SQUEUE,
+        "names of files with their symbols replaced",
+    ),
     on("federation", VIEWS, "all clusters of the federation")
         .env(VIEWS, "FEDERATION")
         .implied(ONLY_LOCAL),
@@ -46,7 +49,7 @@ pub(super) static ROWS: &[Flag] = &[
     on("helpformat", VIEWS, "list the letters of --format"),
     on("helpFormat", VIEWS, "list the names of --Format"),
     on("helpstate", VIEWS, "list the states"),
-    on("hide", VIEWS, "not what is in hidden partitions").implied("no partition is hidden"),
+    on("hide", VIEWS, "not what is in hidden partitions").implied("it is the default"),
     val("iterate", "SECONDS", VIEWS, "show again and again").short('i'),
     opt("job", "LIST", SQUEUE, "only these jobs")
         .alias(&["jobs"])
@@ -65,6 +68,7 @@ pub(super) static ROWS: &[Flag] = &[
         .alias(&["names"])
         .short('n')
         .env(SQUEUE, "NAMES"),
+    on("notme", SQUEUE, "only the jobs of others"),
     on("noconvert", VIEWS, "memory in the unit of the request"),
     on("Node", SINFO, "one line for each node").short('N'),
     val("nodes", "NODES", SINFO, "only these nodes").short('n'),

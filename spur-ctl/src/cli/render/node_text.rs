@@ -2,8 +2,10 @@
 
 use super::View;
 use spur_core::api::NodeView;
+use spur_core::node::Node;
 use spur_core::resources::Inventory;
 use spur_core::slurm::codes::node_state::{Base, State};
+use spur_core::time::Millis;
 
 /// Whether something runs there or is being cleaned up.
 pub fn busy(state: &State) -> bool {
@@ -22,6 +24,15 @@ pub fn rank(base: Base) -> u8 {
         Base::Idle => 2,
         Base::Allocated => 3,
         Base::Mixed => 5,
+    }
+}
+
+/// When it was last busy; a node that never was counts from its agent's start, as in Slurm.
+pub fn last_busy(node: &Node) -> Millis {
+    if node.last_busy.0 == 0 {
+        node.agent_start
+    } else {
+        node.last_busy
     }
 }
 

@@ -1,6 +1,6 @@
 //! `scontrol show node`.
 
-use super::node_text::{comment, features, load, reason_by};
+use super::node_text::{comment, features, last_busy, load, reason_by};
 use super::record::Record;
 use super::{SLURM_LEVEL, View};
 use spur_core::api::NodeView;
@@ -103,7 +103,7 @@ fn times(record: &mut Record, view: &View, node: &Node) {
     ));
     record.line(format_args!(
         "LastBusyTime={} ResumeAfterTime=None",
-        stamp(node.last_busy)
+        stamp(last_busy(node))
     ));
 }
 

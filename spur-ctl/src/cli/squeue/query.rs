@@ -64,12 +64,6 @@ pub fn read(
         query.filter.users.push(me);
     }
     states(options, &mut query)?;
-    if query.is_of_one_job() {
-        // Whether there is such a job does not depend on the other filters.
-        query.filter.users.clear();
-        query.filter.partitions.clear();
-        query.filter.nodes.clear();
-    }
     Ok(query)
 }
 
@@ -80,7 +74,7 @@ fn numbers(options: &Options, query: &mut Query) -> Result<(), Failure> {
     let mut rest = operands.map(|operand| operand.to_string_lossy().into_owned());
     // `-j` takes its value only when attached; what follows it as a word of its own is an operand to getopt.
     let bare = |long: &str| options.on(long) && options.value(long).is_none();
-    if options.on("job") && (bare("job") || !bare("step")) {
+    if bare("job") || (options.on("job") && !bare("step")) {
         jobs.extend(rest.next().as_deref().map(list).unwrap_or_default());
     } else if options.on("step") {
         steps.extend(rest.next().as_deref().map(list).unwrap_or_default());

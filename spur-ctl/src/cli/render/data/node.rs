@@ -42,7 +42,7 @@ fn one(doc: &mut Document, view: &View, shown: &NodeView) {
     devices(doc, shown);
     doc.text("instance_id", "");
     doc.text("instance_type", "");
-    doc.number("last_busy", Number::Is(node.last_busy.secs()));
+    doc.number("last_busy", Number::Is(node_text::last_busy(node).secs()));
     doc.text("mcs_label", "");
     doc.int("specialized_memory", 0);
     doc.text("name", node.name.as_str());

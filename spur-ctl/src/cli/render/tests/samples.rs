@@ -6,7 +6,7 @@ use spur_core::agent::order::AllocatedNode;
 use spur_core::api::{JobView, NodeView};
 use spur_core::denial::DenialCount;
 use spur_core::id::{Generation, Gid, JobId, NodeId, NodeName, Uid};
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
+use spur_core::job::spec::{JobKind, JobSpec, Owner};
 use spur_core::job::state::{ExitStatus, JobState, Reason};
 use spur_core::node::{AdminState, FenceState, Node};
 use spur_core::partition::{Partition, PartitionState};
