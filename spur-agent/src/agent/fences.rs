@@ -4,7 +4,7 @@ use super::{Agent, Input};
 use crate::act;
 use crate::cgroup::Cgroup;
 use crate::config::Require;
-use crate::fence::node::{Lost, chain};
+use crate::fence::node::{Lost, NodeFence, chain};
 use crate::journal;
 use crate::node::Condition;
 use crate::sys::clock::local_now;
@@ -147,6 +147,10 @@ impl Agent {
         {
             self.devices_lost(&lost);
         }
+        // Nor when one is made of a GPU that is offered by instance.
+        if !self.node.machine.split.is_empty() && self.look_for_new() {
+            self.send_condition();
+        }
     }
 
     pub(super) fn fence_lost(&mut self, what: String) {
@@ -208,14 +212,22 @@ impl Agent {
                 );
             }
         }
-        let appeared = fence.appeared();
-        if appeared != self.appeared {
-            for what in &appeared {
-                tracing::warn!("{what}");
-            }
-            self.appeared = appeared;
-        }
+        self.look_for_new();
         self.send_condition();
+    }
+
+    /// Notes what came since the agent started. Says whether that is something else than before.
+    fn look_for_new(&mut self) -> bool {
+        let appeared = self.node.fence().map(NodeFence::appeared);
+        let appeared = appeared.unwrap_or_default();
+        if appeared == self.appeared {
+            return false;
+        }
+        for what in &appeared {
+            tracing::warn!("{what}");
+        }
+        self.appeared = appeared;
+        true
     }
 
     /// GPUs that cannot be granted any more are closed. Jobs that hold them end if they could go on with what they have of them.
