@@ -293,6 +293,9 @@ pub enum Reply {
     Submitted {
         /// Its number.
         job: JobId,
+        /// What whoever submits should know of it; a sentence each.
+        #[serde(default)]
+        notices: Vec<String>,
     },
     /// A step was granted.
     Granted(Box<Grant>),

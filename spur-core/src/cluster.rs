@@ -277,6 +277,7 @@ impl Cluster {
             } => self.on_job_changed(at, *job, spec, (*priority, *throttle), fx),
             Event::Suspended { job } => self.on_suspended(at, *job, fx),
             Event::Resumed { job } => self.on_resumed(at, *job, fx),
+            Event::Warned { job } => self.on_warned(*job, fx),
             Event::Managed(change) => self.on_managed(at, change, fx),
         }
     }

@@ -32,6 +32,17 @@ pub enum Effect {
         /// Placements up to this generation.
         generation: Generation,
     },
+    /// Tell the node to send a signal to the job's steps there, or to its batch shell only.
+    Signal {
+        /// Which node.
+        node: NodeId,
+        /// Which job.
+        job: JobId,
+        /// `Batch` for its shell; `None` for all steps but that.
+        step: Option<StepKind>,
+        /// Number.
+        signal: u8,
+    },
     /// Somebody may wait for this job: its state changed.
     Notify {
         /// Which job.

@@ -348,4 +348,9 @@ pub enum Event {
     },
     /// An operator changed a partition, a node, a reservation or an account; or a reservation's time is over.
     Managed(Change),
+    /// A job's limit nears, and its `--signal` is sent.
+    Warned {
+        /// Which job.
+        job: JobId,
+    },
 }

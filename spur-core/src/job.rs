@@ -101,6 +101,9 @@ pub struct Job {
     /// Milliseconds for which they were stopped before: they count against no limit.
     #[serde(default)]
     pub suspended_ms: u64,
+    /// The placement whose end was foretold by `--signal`.
+    #[serde(default)]
+    pub warned: Generation,
 }
 
 impl Job {
@@ -157,6 +160,19 @@ impl Job {
     pub(crate) fn stop_clock(&mut self, at: Millis) {
         self.suspended_ms = self.stopped_ms(at);
         self.suspended = None;
+    }
+
+    /// When `--signal` is to be sent; `None` if it is not asked for, has been sent, or if no limit counts down.
+    #[must_use]
+    pub fn warning_due(&self) -> Option<Millis> {
+        let warning = self.spec.extras().signal?;
+        if self.warned == self.generation {
+            return None;
+        }
+        let end = self.limit_end()?;
+        Some(Millis(
+            end.0.saturating_sub(u64::from(warning.before) * 1000),
+        ))
     }
 
     /// When its limit ends it; `None` while it does not run, is stopped, or has no limit.

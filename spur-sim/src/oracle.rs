@@ -95,6 +95,7 @@ impl Oracle {
             | Event::JobChanged { .. }
             | Event::Suspended { .. }
             | Event::Resumed { .. }
+            | Event::Warned { .. }
             | Event::Managed(_) => {}
         }
     }

@@ -390,7 +390,7 @@ variants!(Request = CallRequest in call_request {
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
     rec Pong { req cluster, req version, req host, req started };
-    rec Submitted { req job };
+    rec Submitted { req job, rep notices };
     rec Allocated { req job };
     rec Ended { req job };
     one Granted;

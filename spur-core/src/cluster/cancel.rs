@@ -2,8 +2,8 @@
 
 use super::end::Ending;
 use super::{Cluster, Taken};
-use crate::effect::Effects;
-use crate::id::{JobId, NodeId, Uid};
+use crate::effect::{Effect, Effects};
+use crate::id::{JobId, NodeId, StepKind, Uid};
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, ExitStatus, JobState, Reason};
 use crate::time::Millis;
@@ -63,6 +63,31 @@ impl Cluster {
             exit: ExitStatus::default(),
         };
         self.end_job(at, id, ending, None, fx)
+    }
+
+    /// A job's limit nears: its steps get the signal of its `--signal`, or only its batch shell does.
+    pub(super) fn on_warned(&mut self, id: JobId, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        let warning = job.spec.extras().signal.ok_or("no signal is asked for")?;
+        if job.state != JobState::Running || job.warned == job.generation {
+            return Err("the job does not run, or was warned");
+        }
+        job.warned = job.generation;
+        let step = warning.batch.then_some(StepKind::Batch);
+        let nodes: Vec<NodeId> = match step.and_then(|step| job.steps.get(&step)) {
+            Some(step) => step.shares.iter().map(|share| share.share.node).collect(),
+            None => job.allocation.iter().map(|share| share.node).collect(),
+        };
+        let signal = warning.signal;
+        fx.effects
+            .extend(nodes.into_iter().map(|node| Effect::Signal {
+                node,
+                job: id,
+                step,
+                signal,
+            }));
+        fx.touched_jobs.insert(id);
+        Ok(())
     }
 
     pub(super) fn on_requeued(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {

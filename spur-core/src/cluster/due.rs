@@ -24,6 +24,7 @@ impl Cluster {
         for (_, what) in due.take(BATCH) {
             match *what {
                 Due::Limit(job) => events.push(Event::TimedOut { job }),
+                Due::Warning(job) => events.push(Event::Warned { job }),
                 Due::Lost(node) => events.push(Event::NodeLost { node }),
                 Due::Purge(job) => purged.push(job),
                 Due::Rested(node) => events.push(Event::NodeRested { node }),
@@ -99,6 +100,7 @@ impl Cluster {
 fn label(due: Due) -> &'static str {
     match due {
         Due::Limit(_) => "time limit",
+        Due::Warning(_) => "signal before the time limit",
         Due::Lost(_) => "silent node",
         Due::Purge(_) => "ended job",
         Due::Begin(_) => "begin time",

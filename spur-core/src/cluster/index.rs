@@ -28,6 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Due {
     /// A running job reaches its limit.
     Limit(JobId),
+    /// A running job is to get its `--signal`.
+    Warning(JobId),
     /// A silent node is lost.
     Lost(NodeId),
     /// An ended job is forgotten.
@@ -103,7 +105,7 @@ impl Index {
         self.jobs.insert(job.id, (at, due));
         match due {
             Due::Begin(id) => drop(self.begins.insert((at, id))),
-            Due::Limit(_) | Due::Lost(_) | Due::Purge(_) | Due::Rested(_) => {
+            Due::Limit(_) | Due::Warning(_) | Due::Lost(_) | Due::Purge(_) | Due::Rested(_) => {
                 self.due.insert((at, due));
             }
         }
@@ -135,7 +137,10 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
         JobState::Pending => {
             (job.eligible > job.submitted).then_some((job.eligible, Due::Begin(job.id)))
         }
-        JobState::Running | JobState::Suspended => Some((job.limit_end()?, Due::Limit(job.id))),
+        JobState::Running | JobState::Suspended => match job.warning_due() {
+            Some(at) => Some((at, Due::Warning(job.id))),
+            None => Some((job.limit_end()?, Due::Limit(job.id))),
+        },
         JobState::Completed
         | JobState::Failed
         | JobState::Cancelled

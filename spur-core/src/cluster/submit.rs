@@ -97,5 +97,6 @@ fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
         depends: Dependency::default(),
         suspended: None,
         suspended_ms: 0,
+        warned: Generation::default(),
     }
 }

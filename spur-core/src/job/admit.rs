@@ -4,6 +4,7 @@ mod check;
 mod defaults;
 mod features;
 mod missing;
+mod notices;
 mod rights;
 mod waits;
 
@@ -21,10 +22,12 @@ use crate::time::Millis;
 pub const MAX_JOBS: usize = 1_000_000;
 
 /// What admission found out besides the filled-in request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
     /// The priority to log with the submission; 0 if it is to be held.
     pub priority: u32,
+    /// What whoever submits should know.
+    pub notices: Vec<String>,
 }
 
 /// Fills in what the request leaves open and checks it against the cluster as it is configured and inventoried, whatever is
@@ -48,6 +51,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     shape(cluster, spec, partition, at)?;
     Ok(Admitted {
         priority: starting_priority(spec),
+        notices: notices::of(cluster, spec, partition),
     })
 }
 

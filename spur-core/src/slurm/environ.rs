@@ -7,8 +7,8 @@
 //! The submitting command sets what only it knows, and we keep it: `SLURM_SUBMIT_DIR`, `SLURM_SUBMIT_HOST`,
 //! `SLURM_PRIO_PROCESS`, `SLURM_UMASK`, `SLURM_LABELIO`, `SLURM_EXPORT_ENV`, `SLURM_GET_USER_ENV`, `SLURM_DISTRIBUTION`,
 //! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `SLURM_GPUS_PER_NODE` and its like, `SLURM_TRES_PER_TASK`, `SLURM_TRES_BIND`, and `srun`'s
-//! `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_NODE`. Variables about Slurm's own sockets (`SLURM_SRUN_COMM_*`,
-//! `SLURM_STEP_LAUNCHER_PORT`) have no counterpart here and are not set.
+//! `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_NODE`. Slurm's own sockets have no counterpart here: `SLURM_SRUN_COMM_PORT` and
+//! `SLURM_STEP_LAUNCHER_PORT` are 0. `SLURM_CONF` names our configuration, for programs that look whether it is set.
 
 mod facts;
 mod vendor;
@@ -21,6 +21,9 @@ use crate::slurm::hostlist;
 use facts::Facts;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+
+/// Where the configuration is unless the submitter's environment says otherwise.
+const CONFIG: &str = "/etc/spur/spur.toml";
 
 /// What a login sets as `PATH` where nothing else is known.
 const LOGIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -160,6 +163,7 @@ fn login(env: &mut Env, facts: &Facts<'_>) {
 fn job(env: &mut Env, facts: &Facts<'_>) {
     let nodelist = facts.nodelist();
     env.set("SLURM_CLUSTER_NAME", facts.cluster);
+    env.default("SLURM_CONF", CONFIG);
     env.set("SLURM_JOBID", facts.id);
     env.set("SLURM_JOB_ID", facts.id);
     env.set("SLURM_JOB_NAME", facts.name);
@@ -237,6 +241,13 @@ fn numbered_step(env: &mut Env, task: &Task<'_>, facts: &Facts<'_>, number: u32,
     let hosts: Vec<&str> = step.nodes.iter().map(|(name, _)| name.as_str()).collect();
     let tasks_per_node = folded(step.nodes.iter().map(|(_, tasks)| *tasks));
     env.set("SLURMD_DEBUG", 2);
+    env.set("SLURM_SRUN_COMM_HOST", "127.0.0.1");
+    env.set("SLURM_SRUN_COMM_PORT", 0);
+    env.set("SLURM_STEP_LAUNCHER_PORT", 0);
+    if inside {
+        let many = usize::try_from(step.tasks).is_ok_and(|tasks| tasks > hosts.len());
+        env.default("SLURM_DISTRIBUTION", if many { "block" } else { "cyclic" });
+    }
     env.set("SLURM_STEPID", number);
     env.set("SLURM_STEP_ID", number);
     env.set("SLURM_STEP_NODELIST", hostlist::compress(&hosts));

@@ -27,6 +27,7 @@ const IMMEDIATE: u64 = 1;
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
     let mut options = options.clone();
+    submit::tell_options(&options);
     submit::read_node_files(&mut options)?;
     let options = &options;
     let here = process::surroundings();
@@ -88,9 +89,10 @@ async fn allocate(
         payload: None,
     };
     let answer = link::call(&client, &request).await.map_err(refused)?;
-    let Reply::Submitted { job: id } = answer else {
+    let Reply::Submitted { job: id, notices } = answer else {
         return Err(refused(link::unexpected()));
     };
+    submit::warn(options, &notices);
     let wait = tokio::time::timeout(
         patience.unwrap_or(Duration::MAX),
         await_allocation(options, id),

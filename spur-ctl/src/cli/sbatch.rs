@@ -27,6 +27,7 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     let (script, path) = load(&origin)?;
     read_options(origin.file(), &script, &mut options)?;
     announce(&options)?;
+    submit::tell_options(&options);
     submit::read_node_files(&mut options)?;
     let cluster = clusters::asked(&options)?;
     let here = process::surroundings();
@@ -41,6 +42,13 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     )?;
     output::complain(&warnings);
     let verbose = options.on("verbose");
+    if !process::path(&spec.work_dir).is_dir() {
+        let notice = format!(
+            "the working directory {} is not here: the job fails where it is not either",
+            spec.work_dir
+        );
+        submit::warn(&options, &[notice]);
+    }
     if options.on("test-only") {
         return submit::test_only(Command::Sbatch, &spec, verbose);
     }
@@ -51,7 +59,8 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
     };
     let refused = |trouble: &Trouble| submit::refused(Command::Sbatch, &spec, trouble, verbose);
     match link::question_patiently(&request) {
-        Ok(Reply::Submitted { job }) => {
+        Ok(Reply::Submitted { job, notices }) => {
+            submit::warn(&options, &notices);
             announce_job(&options, job, cluster.as_deref());
             if options.on("wait") {
                 link::run(wait(job))

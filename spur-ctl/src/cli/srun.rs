@@ -29,6 +29,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         ));
     };
     let mut options = options.clone();
+    submit::tell_options(&options);
     submit::read_node_files(&mut options)?;
     let options = &options;
     let here = process::surroundings();

@@ -82,6 +82,45 @@ pub fn test_only(command: Command, spec: &JobSpec, verbose: bool) -> Result<u8, 
     Ok(0)
 }
 
+/// Warnings, unless the user wants to hear of nothing.
+pub fn warn(options: &Options, notices: &[String]) {
+    if !options.on("quiet") {
+        let command = options.command;
+        let lines = notices
+            .iter()
+            .map(|notice| format!("{command}: warning: {notice}"));
+        output::complain(&lines.collect::<Vec<_>>());
+    }
+}
+
+/// With `-v`: every option that counts, with its value, as Slurm lists them.
+pub fn tell_options(options: &Options) {
+    if !options.on("verbose") {
+        return;
+    }
+    let command = options.command;
+    let mut told: Vec<(&str, String)> = Vec::new();
+    for given in options.given() {
+        let long = given.flag.long;
+        let value = match (&given.value, long) {
+            (_, "verbose") => options.count("verbose").to_string(),
+            (Some(value), _) => value.clone(),
+            (None, _) => "set".to_owned(),
+        };
+        told.retain(|(name, _)| *name != long);
+        told.push((long, value));
+    }
+    told.sort();
+    let bar = format!("{command}: -------------------- --------------------");
+    let mut lines = vec![format!("{command}: defined options"), bar.clone()];
+    lines.extend(
+        told.iter()
+            .map(|(name, value)| format!("{command}: {name:<20}: {value}")),
+    );
+    lines.extend([bar, format!("{command}: end of defined options")]);
+    output::complain(&lines);
+}
+
 /// The longest file of node names that is read (4 MiB).
 const NODE_FILE_MAX: u64 = 4 << 20;
 

@@ -55,7 +55,7 @@ impl Writer {
                 let bounded = |secs: u64| Duration::from_secs(secs.min(u64::from(u32::MAX)));
                 let deadline = immediate.map(|secs| Instant::now() + bounded(secs));
                 let job = self.submit(turn, *spec, None);
-                job.map(|job| (job, WaitKind::Run { step, deadline }))
+                job.map(|(job, _)| (job, WaitKind::Run { step, deadline }))
             }
             Command::Await(Await::Allocation(job)) => {
                 self.state(job).map(|_| (job, WaitKind::Allocation))
@@ -85,7 +85,7 @@ impl Writer {
         match act {
             Act::Submit(spec, payload) => self
                 .submit(turn, *spec, payload)
-                .map(|job| Reply::Submitted { job }),
+                .map(|(job, notices)| Reply::Submitted { job, notices }),
             Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
@@ -181,7 +181,7 @@ impl Writer {
         turn: &mut Turn,
         mut spec: JobSpec,
         payload: Option<Payload>,
-    ) -> Result<JobId, Refusal> {
+    ) -> Result<(JobId, Vec<String>), Refusal> {
         let admitted = admit::admit(&self.cluster, &mut spec, turn.at)?;
         let numbers_used_up = || refuse(RefusalKind::Busy, "every job number was used");
         let job = self.cluster.next_job_id().ok_or_else(numbers_used_up)?;
@@ -204,7 +204,7 @@ impl Writer {
         {
             self.waits.leave(job);
         }
-        Ok(job)
+        Ok((job, admitted.notices))
     }
 
     /// An end that only a job which has not ended can have.

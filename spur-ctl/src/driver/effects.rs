@@ -14,9 +14,10 @@ use std::sync::Arc;
 /// The node that an effect is for, if it is for one.
 pub(super) fn addressee(effect: &Effect) -> Option<NodeId> {
     match effect {
-        Effect::Assign { node, .. } | Effect::Launch { node, .. } | Effect::Revoke { node, .. } => {
-            Some(*node)
-        }
+        Effect::Assign { node, .. }
+        | Effect::Launch { node, .. }
+        | Effect::Signal { node, .. }
+        | Effect::Revoke { node, .. } => Some(*node),
         Effect::Notify { .. } | Effect::DropPayload { .. } => None,
     }
 }
@@ -40,6 +41,12 @@ impl Writer {
                     job,
                     generation,
                 } => Some((node, ToAgent::Revoke { job, generation })),
+                Effect::Signal {
+                    node,
+                    job,
+                    step,
+                    signal,
+                } => Some((node, ToAgent::Signal { job, step, signal })),
                 Effect::Notify { .. } | Effect::DropPayload { .. } => None,
             };
             if let Some((node, message)) = message {

@@ -144,7 +144,7 @@ impl Bench {
         let answer = self
             .answer(Act::Submit(Box::new(spec(kind, gpus)), None))
             .await?;
-        let Reply::Submitted { job } = answer else {
+        let Reply::Submitted { job, .. } = answer else {
             panic!("{answer:?}")
         };
         Ok(job)

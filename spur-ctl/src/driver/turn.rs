@@ -133,9 +133,10 @@ impl Writer {
             match effect {
                 Effect::Notify { job } => drop(turn.notified.insert(job)),
                 Effect::DropPayload { job } => turn.batch.dropped.push(job),
-                Effect::Assign { .. } | Effect::Launch { .. } | Effect::Revoke { .. } => {
-                    turn.effects.push(effect)
-                }
+                Effect::Assign { .. }
+                | Effect::Launch { .. }
+                | Effect::Signal { .. }
+                | Effect::Revoke { .. } => turn.effects.push(effect),
             }
         }
         Ok(())

@@ -165,7 +165,7 @@ impl Asker {
             })
             .await?
         {
-            Reply::Submitted { job } => Ok(job),
+            Reply::Submitted { job, .. } => Ok(job),
             other => panic!("{other:?}"),
         }
     }

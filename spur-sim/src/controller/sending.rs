@@ -63,6 +63,19 @@ impl Controller {
                     generation: *generation,
                 }),
             ),
+            Effect::Signal {
+                node,
+                job,
+                step,
+                signal,
+            } => (
+                *node,
+                Some(ToAgent::Signal {
+                    job: *job,
+                    step: *step,
+                    signal: *signal,
+                }),
+            ),
             Effect::Notify { .. } | Effect::DropPayload { .. } => return,
         };
         let Some(at) = self.machine_of(node) else {

@@ -314,7 +314,10 @@ impl<'w> Drive<'w> {
                     self.at(at, Happening::Cleaned(job, node, generation));
                 }
             }
-            Effect::Launch { .. } | Effect::Notify { .. } | Effect::DropPayload { .. } => {}
+            Effect::Launch { .. }
+            | Effect::Signal { .. }
+            | Effect::Notify { .. }
+            | Effect::DropPayload { .. } => {}
         }
     }
 

@@ -64,10 +64,11 @@ fn kind(event: &Event) -> &'static str {
         Event::Suspended { .. } => "Suspended",
         Event::Resumed { .. } => "Resumed",
         Event::Managed(_) => "Managed",
+        Event::Warned { .. } => "Warned",
     }
 }
 
-const KINDS: usize = 32;
+const KINDS: usize = 33;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")

@@ -211,8 +211,7 @@ pub(super) static ROWS: &[Flag] = &[
         JOB,
         "signal before the time limit",
     )
-    .env(JOB, "SIGNAL")
-    .ineffective("signals before the time limit are not sent yet"),
+    .env(JOB, "SIGNAL"),
     on("stepmgr", JOB, "let a node manage the job's steps")
         .implied("steps never burden other jobs' scheduling"),
     on(

@@ -82,6 +82,14 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
             set(env, &format!("{name}={text}"));
         }
     }
+    if let Some(kind) = options.value("gpu-bind") {
+        set(env, &format!("SLURM_TRES_BIND=gres/gpu:{kind}"));
+    } else if let Some(bind) = options.value("tres-bind") {
+        set(env, &format!("SLURM_TRES_BIND={bind}"));
+    }
+    if let Some(kind) = options.value("distribution") {
+        set(env, &format!("SLURM_DISTRIBUTION={kind}"));
+    }
     let mib = options.value("mem-per-gpu");
     if let Some(mib) = mib.and_then(|text| spur_core::slurm::size::parse_mib(text).ok()) {
         set(env, &format!("SLURM_MEM_PER_GPU={mib}"));

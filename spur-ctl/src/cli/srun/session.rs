@@ -20,7 +20,7 @@ use super::wire::{self, Link};
 use super::{say, stdin, verbose};
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Reply, Request};
-use spur_core::job::state::ExitStatus;
+use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
@@ -92,7 +92,7 @@ pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Re
         Sink::Own | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => None,
     });
     session.announce();
-    let mut watch = std::pin::pin!(watch(&grant, own_job));
+    let mut watch = std::pin::pin!(watch(&grant));
     let mut watching = true;
     while !session.over() {
         let deadline = session.due.next();
@@ -101,9 +101,9 @@ pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Re
             Some((at, news)) = inbox.recv() => session.hear(at, news).await,
             Some(signal) = signals.recv() => session.signal(signal).await,
             () = due::until(deadline) => session.on_time().await,
-            () = &mut watch, if watching => {
+            state = &mut watch, if watching => {
                 watching = false;
-                session.job_ended();
+                session.job_ended(state);
             }
         }
     }
@@ -138,14 +138,11 @@ async fn settle(grant: &Grant) {
     tokio::time::timeout(SETTLE, link::ask(&request)).await.ok();
 }
 
-/// Watches the job: its owner must, or the controller takes it for abandoned. Returns when the job has ended.
-async fn watch(grant: &Grant, own_job: bool) {
-    if !own_job {
-        return std::future::pending().await;
-    }
+/// Watches the job: an owner must, or the controller takes a job of its own for abandoned. Returns when the job has ended.
+async fn watch(grant: &Grant) -> JobState {
     tokio::time::sleep(WATCH_AFTER).await;
     match link::wait_for(&Request::AwaitEnd { job: grant.job.id }).await {
-        Ok(Reply::Ended { .. }) => {}
+        Ok(Reply::Ended { job }) => job.state,
         Ok(_) | Err(_) => std::future::pending().await,
     }
 }
@@ -273,10 +270,28 @@ impl<'a> Session<'a> {
         let grant = self.grant;
         let names: Vec<&str> = grant.nodes.iter().map(|node| node.name.as_str()).collect();
         let list = spur_core::slurm::hostlist::compress(&names);
+        if self.own_job {
+            verbose(self.options, format_args!("Nodes {list} are ready for job"));
+        }
+        let cpus = grant.nodes.iter().map(|node| {
+            let of_job = grant.job.nodes.iter().find(|held| held.name == node.name);
+            of_job.map_or(0, |held| held.share.cpus.len())
+        });
+        let cpus: Vec<u32> = cpus.collect();
+        let counts: Vec<String> = cpus
+            .chunk_by(|a, b| a == b)
+            .map(|run| format!("{}(x{})", run[0], run.len()))
+            .collect();
         verbose(
             self.options,
-            format_args!("jobid {}: nodes({}):`{list}'", grant.job.id, names.len()),
+            format_args!(
+                "jobid {}: nodes({}):`{list}', cpu counts: {}",
+                grant.job.id,
+                names.len(),
+                counts.join(",")
+            ),
         );
+        verbose(self.options, "CpuBindType=(null type)");
         for node in &grant.nodes {
             let ids: spur_core::resources::IdSet = node.task_ids.iter().copied().collect();
             verbose(
@@ -363,9 +378,26 @@ impl<'a> Session<'a> {
     }
 
     /// The controller says that the job is over. What the nodes still have to say may take its time.
-    fn job_ended(&mut self) {
+    fn job_ended(&mut self, state: JobState) {
+        let cut_short = matches!(
+            state,
+            JobState::Cancelled | JobState::Timeout | JobState::NodeFail
+        );
+        if cut_short && !self.ending {
+            self.aborted();
+        }
         let until = Instant::now() + END_WAIT;
         self.due.give_up = Some(self.due.give_up.map_or(until, |at| at.min(until)));
+    }
+
+    fn aborted(&self) {
+        say(
+            self.options,
+            format_args!(
+                "Job step aborted: Waiting up to {} seconds for job step to finish.",
+                END_WAIT.as_secs()
+            ),
+        );
     }
 
     /// Last words, and the exit code.

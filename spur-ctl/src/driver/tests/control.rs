@@ -56,7 +56,7 @@ async fn array(bench: &Bench, tasks: &str) -> JobId {
         ..Payload::default()
     };
     let answer = bench.answer(Act::Submit(Box::new(spec), Some(payload)));
-    let Ok(Reply::Submitted { job }) = answer.await else {
+    let Ok(Reply::Submitted { job, .. }) = answer.await else {
         panic!("not submitted")
     };
     job

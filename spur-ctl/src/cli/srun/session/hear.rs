@@ -68,6 +68,14 @@ impl Session<'_> {
                 })
                 .await;
         }
+        let wait = u16::from(status.code) << 8 | u16::from(status.signal);
+        verbose(
+            self.options,
+            format_args!(
+                "Received task exit notification for 1 task of StepId={} (status=0x{wait:04x}).",
+                self.grant.step
+            ),
+        );
         self.tasks.ended(
             exit.task,
             End {
