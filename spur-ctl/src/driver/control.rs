@@ -75,13 +75,14 @@ impl Writer {
             return Err(refuse(RefusalKind::AccessDenied, ""));
         }
         let job = self.job(id)?;
-        match job.state {
-            JobState::Running if job.suspended.is_some() => {
-                return Err(refuse(RefusalKind::JobSuspended, ""));
-            }
-            JobState::Running => {}
-            JobState::Pending => return Err(refuse(RefusalKind::JobPending, "")),
-            _ => return Err(refuse(RefusalKind::JobFinished, "")),
+        if job.state == JobState::Pending {
+            return Err(refuse(RefusalKind::JobPending, ""));
+        }
+        if job.state.is_terminal() {
+            return Err(refuse(RefusalKind::JobFinished, ""));
+        }
+        if job.suspended.is_some() {
+            return Err(refuse(RefusalKind::JobSuspended, ""));
         }
         self.propose(turn, Event::Suspended { job: id })
             .map_err(|why| refuse(RefusalKind::JobNotRunning, why))?;
@@ -275,6 +276,10 @@ impl Writer {
             all_states: filter.all_states || filter.states.is_empty(),
             ..filter.clone()
         };
+        let anything = JobFilter {
+            all_states: true,
+            ..JobFilter::default()
+        };
         let split = if how.ends() {
             Split::Together
         } else {
@@ -291,15 +296,15 @@ impl Writer {
                 }
             };
             let job = |id: &JobId| self.cluster.jobs.get(id);
-            let meant = |id: &JobId| {
-                job(id).is_some_and(|job| rest.matches(&view::job_view(&self.cluster, job)))
-            };
-            records.retain(meant);
             let alive = |id: &JobId| job(id).is_some_and(|job| !job.state.is_terminal());
             if records.iter().any(alive) {
                 records.retain(alive);
             } else {
                 records.truncate(1);
+            }
+            if rest != anything {
+                let view = |id: &JobId| Some(view::job_view(&self.cluster, job(id)?));
+                records.retain(|id| view(id).is_some_and(|view| rest.matches(&view)));
             }
             for id in records {
                 outcome.push((id, self.cancel(turn, caller, id, how).err()));
@@ -314,10 +319,12 @@ impl Writer {
         job: JobId,
         by_admin: bool,
     ) -> Result<(), Refusal> {
-        match self.state(job)? {
-            JobState::Pending => {}
-            state if state.is_terminal() => return Err(refuse(RefusalKind::JobFinished, "")),
-            _ => return Err(refuse(RefusalKind::JobNotPending, "")),
+        let state = self.state(job)?;
+        if state.is_terminal() {
+            return Err(refuse(RefusalKind::JobFinished, ""));
+        }
+        if state != JobState::Pending {
+            return Err(refuse(RefusalKind::JobNotPending, ""));
         }
         self.propose(turn, Event::Held { job, by_admin })
             .map_err(|why| refuse(RefusalKind::JobNotPending, why))

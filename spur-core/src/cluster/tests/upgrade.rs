@@ -346,6 +346,50 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Arrays, jobs that wait for others, a job that is stopped.
+    fn related(&mut self) {
+        let array = self.submit(JobSpec {
+            array: "1,3-9:2%1".to_owned(),
+            ..gang(1, 1)
+        });
+        let next = |writer: &Self| writer.cluster.next_job_id().unwrap();
+        let new = next(self);
+        self.does(Event::TaskSplit {
+            job: array,
+            task: 3,
+            new,
+        });
+        let (new, tasks) = (next(self), [5, 7].into_iter().collect());
+        self.does(Event::ArraySplit {
+            job: array,
+            tasks,
+            new,
+        });
+        self.does(Event::Cancelled {
+            job: new,
+            by: Uid(0),
+        });
+        let waits = self.submit(JobSpec {
+            dependency: format!("afterok:{array}?after:{new}+5"),
+            kill_on_invalid_dep: Some(false),
+            ..gang(1, 1)
+        });
+        let mut spec = JobSpec::clone(&self.cluster.jobs[&waits].spec);
+        spec.nice = 3;
+        self.does(Event::JobChanged {
+            job: waits,
+            spec: Arc::new(spec),
+            priority: Some(7),
+            throttle: None,
+        });
+        let job = self.start(gang(1, 1));
+        self.does(Event::Suspended { job });
+        self.does(Event::Resumed { job });
+        self.does(Event::Suspended { job });
+    }
+}
+
 /// A history in which every kind of event happens once at least and makes sense.
 fn history() -> (Log, Cluster) {
     let now = Millis(1_000_000);
@@ -356,6 +400,7 @@ fn history() -> (Log, Cluster) {
     };
     writer.nodes();
     writer.lives();
+    writer.related();
     writer.submit(gang(2, 8));
     writer.submit(JobSpec {
         tasks_per_gpu: 2,

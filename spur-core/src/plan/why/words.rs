@@ -33,6 +33,13 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
             None => format!("partition {partition} is not configured any more"),
         },
         Reason::PartitionTimeLimit => time_limit(job, known),
+        Reason::Dependency | Reason::DependencyNeverSatisfied => {
+            format!("{}: {}", said(), job.dependency)
+        }
+        Reason::JobArrayTaskLimit => {
+            let most = job.array.as_ref().map_or(0, |array| array.throttle);
+            format!("its array has as many tasks running as may run at once ({most})")
+        }
         Reason::None
         | Reason::Priority
         | Reason::Resources
@@ -52,9 +59,6 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::Cleaning
         | Reason::PartitionConfig
         | Reason::MaxMemPerLimit
-        | Reason::Dependency
-        | Reason::DependencyNeverSatisfied
-        | Reason::JobArrayTaskLimit
         | Reason::Reservation
         | Reason::ReservationDeleted => said(),
     }
