@@ -4,6 +4,7 @@ mod node;
 mod partition;
 mod topology;
 
+use crate::usage::Place;
 use serde::Deserialize;
 use spur_core::event::Event;
 use spur_core::id::NodeName;
@@ -71,12 +72,14 @@ pub enum Enforce {
 struct RawAccounting {
     #[serde(default = "default_keep_days")]
     keep_days: u64,
+    postgres: Option<String>,
 }
 
 impl Default for RawAccounting {
     fn default() -> Self {
         Self {
             keep_days: default_keep_days(),
+            postgres: None,
         }
     }
 }
@@ -144,6 +147,8 @@ pub struct Accounting {
     pub keep_days: u64,
     /// What of accounts is enforced.
     pub enforce: Vec<Enforce>,
+    /// The server that has the record, if it is not in a file beside the log.
+    pub server: Option<Place>,
 }
 
 /// What is wrong with a configuration.
@@ -277,6 +282,9 @@ impl Raw {
                 "accounting: keep_days = {keep_days}: use 1 to {KEEP_DAYS_MAX}"
             ));
         }
+        let server = accounting.postgres.as_deref();
+        let server = server.map(|text| Place::server(text, &cluster)).transpose();
+        let server = server.map_err(|why| format!("accounting: postgres: {why}"))?;
         for path in [&state_dir, &client_socket, &agent_socket, &token_file] {
             if !path.is_absolute() {
                 return Err(format!("{}: use an absolute path", path.display()));
@@ -299,6 +307,7 @@ impl Raw {
             accounting: Accounting {
                 keep_days,
                 enforce: accounting_enforce,
+                server,
             },
             partitions,
             nodes,

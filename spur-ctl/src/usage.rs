@@ -14,6 +14,7 @@ mod store;
 mod tests;
 
 pub use answer::matches;
+pub use store::Place;
 
 use crate::readers::View;
 use crate::store::StoreError;
@@ -49,8 +50,13 @@ impl Usage {
     /// Opens the record in this file, and makes it if it is not there. Only a record of a newer spur is an error; one that cannot be
     /// read is set aside, and one that cannot be made is tried again and again.
     pub fn open(path: &Path, keep_days: u64) -> Result<Self, StoreError> {
+        Self::open_at(Place::File(path.to_owned()), keep_days)
+    }
+
+    /// The same wherever the record lives.
+    pub fn open_at(place: Place, keep_days: u64) -> Result<Self, StoreError> {
         let board = Arc::new(Board::default());
-        let store = Store::open(path, keep_days, Arc::clone(&board))?;
+        let store = Store::open(place, keep_days, Arc::clone(&board))?;
         Ok(Self {
             board,
             store,

@@ -87,16 +87,11 @@ pub(crate) type Unread = String;
 impl Usage {
     /// The record, for questions; `None` where there is none.
     fn page(&self) -> Result<Option<Page>, Unread> {
-        let Some(path) = self.store.path() else {
+        let Some(place) = self.store.place() else {
             return Ok(None);
         };
-        let unread = |error| {
-            format!(
-                "the accounting record {} cannot be read: {error}",
-                path.display()
-            )
-        };
-        Page::open(path).map(Some).map_err(unread)
+        let unread = |error| format!("the accounting record {place} cannot be read: {error}");
+        Page::open(place).map(Some).map_err(unread)
     }
 
     /// Who a job's owner is, if only the record knows it.

@@ -1,9 +1,10 @@
-//! The record: an embedded SQL database of its own, `accounting.db`, with every job from its submission on, and what it used.
+//! The record: an embedded SQL database of its own, `accounting.db`, or a schema of a `PostgreSQL` server, with every job from its submission on, and what it used.
 //!
 //! A thread of its own writes. Jobs hand over their rows and go on: rows wait in a bounded map in which the latest counts, and a
 //! node's records in a bounded queue whose end the node waits for. A disk that is lost, slow or full delays all of it; when it works
 //! again, or is another, everything that the cluster knows is written anew. Questions have connections of their own.
 
+mod db;
 mod read;
 mod schema;
 mod series;
@@ -11,6 +12,7 @@ mod thread;
 mod write;
 
 pub(super) use read::{Found, Page, Wanted};
+pub use schema::Place;
 
 use super::board::{Board, Slot, TailBatch};
 use crate::store::StoreError;
@@ -18,7 +20,6 @@ use spur_core::api::{JobView, RunKey};
 use spur_core::id::NodeName;
 use spur_core::usage::words::UsageRecord;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::Semaphore;
@@ -34,7 +35,7 @@ const TAILS_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(super) struct Store {
     shared: Arc<Shared>,
-    path: Option<PathBuf>,
+    place: Option<Place>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -83,7 +84,7 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             shared: Arc::new(Shared::new(State::default())),
-            path: None,
+            place: None,
             thread: Mutex::default(),
         }
     }
@@ -114,9 +115,13 @@ impl Shared {
 }
 
 impl Store {
-    /// Opens the file and starts the thread.
-    pub(super) fn open(path: &Path, keep_days: u64, board: Arc<Board>) -> Result<Self, StoreError> {
-        let (thread, spools) = thread::Keeper::open(path, keep_days, board)?;
+    /// Opens the record and starts the thread.
+    pub(super) fn open(
+        place: Place,
+        keep_days: u64,
+        board: Arc<Board>,
+    ) -> Result<Self, StoreError> {
+        let (thread, spools) = thread::Keeper::open(place.clone(), keep_days, board)?;
         let shared = Arc::new(Shared::new(State {
             spools,
             ..State::default()
@@ -124,14 +129,14 @@ impl Store {
         let thread = thread.start(Arc::clone(&shared))?;
         Ok(Self {
             shared,
-            path: Some(path.to_owned()),
+            place: Some(place),
             thread: Mutex::new(Some(thread)),
         })
     }
 
     /// Where questions look.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
 
     /// Writes what is left and ends the thread.
@@ -149,7 +154,7 @@ impl Store {
 
     /// A job is as this row says.
     pub(super) fn job(&self, row: &Arc<JobView>) {
-        if self.path.is_none() {
+        if self.place.is_none() {
             return;
         }
         let mut state = self.shared.state();
@@ -163,7 +168,7 @@ impl Store {
 
     /// Pieces of series.
     pub(super) fn tails(&self, tails: Vec<TailBatch>) {
-        if self.path.is_none() || tails.is_empty() {
+        if self.place.is_none() || tails.is_empty() {
             return;
         }
         let mut state = self.shared.state();
@@ -174,7 +179,7 @@ impl Store {
 
     /// A node's record; waits while there is no room. The answer is whether it will be written.
     pub(super) async fn record(&self, incoming: Incoming) -> bool {
-        if self.path.is_none() {
+        if self.place.is_none() {
             return false;
         }
         match self.shared.room.acquire().await {
@@ -201,7 +206,7 @@ impl Store {
 
     /// Everything that the cluster knows, at once: records of these jobs may follow.
     pub(super) fn all<'a>(&self, rows: impl Iterator<Item = &'a Arc<JobView>>) {
-        if self.path.is_none() {
+        if self.place.is_none() {
             return;
         }
         let mut state = self.shared.state();

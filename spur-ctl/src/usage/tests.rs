@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
+mod server;
+
 fn name(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
 }

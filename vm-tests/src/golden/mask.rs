@@ -3,7 +3,7 @@
 //! removes a line.
 
 /// Values after these words and `=` or `: ` are the machine's or the moment's.
-const VOLATILE: [&str; 25] = [
+const VOLATILE: [&str; 35] = [
     "CPULoad",
     "FreeMem",
     "OS",
@@ -29,6 +29,16 @@ const VOLATILE: [&str; 25] = [
     "\"address\"",
     "!!str address",
     "\"allocating_node\"",
+    "\"elapsed\"",
+    "\"microseconds\"",
+    "\"seconds\"",
+    "!!str elapsed",
+    "!!str microseconds",
+    "!!str seconds",
+    "!!str allocating_node",
+    "\"latency\"",
+    "!!str latency",
+    "SLURM_SUBMIT_HOST",
 ];
 
 /// Replaces what is never the same in what this command wrote.
@@ -47,7 +57,22 @@ pub fn mask(command: &str, text: &str) -> String {
     for run in lines.chunk_by_mut(|one, next| label(one).is_some() && label(next).is_some()) {
         run.sort_by_key(|line| label(line));
     }
+    waits(&mut lines);
     lines.concat()
+}
+
+/// How long a job waited: the number within `planned`.
+fn waits(lines: &mut [String]) {
+    let is = |line: &str| matches!(line.trim(), "\"planned\": {" | "!!str planned: !!map");
+    let starts: Vec<usize> = (0..lines.len()).filter(|at| is(&lines[*at])).collect();
+    for at in starts {
+        let Some(number) = lines.get_mut(at + 3) else {
+            continue;
+        };
+        if let Some((name, _)) = number.split_once("number") {
+            *number = format!("{name}number: *\n");
+        }
+    }
 }
 
 /// The task whose line it is, with `srun -l`.

@@ -1,16 +1,17 @@
 //! Questions to the record. Each opens the file for itself, so that a file that was set aside or made anew is noticed at once.
 
-use super::schema::open_to_read;
+use super::db::{Db, DbError, Row};
+use super::schema::Place;
 use super::series;
 use crate::store::sqlite::signed;
 use prost::Message;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use spur_core::api::{AccountFilter, JobView, NodeEvent, RunKey};
 use spur_core::id::{JobId, NodeName};
 use spur_core::time::Millis;
 use spur_core::usage::summary::{JobUsage, StepUsage};
 use spur_proto::wire;
-use std::path::Path;
+use std::cell::RefCell;
+use std::fmt;
 
 /// Most events of one run in an answer; the newest.
 const EVENTS_MAX: i64 = 1000;
@@ -39,77 +40,82 @@ pub(in crate::usage) enum Wanted {
 }
 
 /// The record, open for a question.
-#[derive(Debug)]
 pub(in crate::usage) struct Page {
-    db: Connection,
+    db: RefCell<Db>,
 }
 
-type Answer<T> = rusqlite::Result<T>;
-
-fn unread(what: &'static str) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(format!("{what} cannot be read").into())
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Page")
+    }
 }
 
-fn message<M: Message + Default, T: TryFrom<M>>(what: &'static str, body: &[u8]) -> Answer<T> {
-    let message = M::decode(body).map_err(|_| unread(what))?;
-    T::try_from(message).map_err(|_| unread(what))
+type Answer<T> = Result<T, DbError>;
+
+fn message<M: Message + Default, T: TryFrom<M>>(what: &str, body: &[u8]) -> Answer<T> {
+    let unread = || DbError::Column(format!("{what} cannot be read"));
+    let message = M::decode(body).map_err(|_| unread())?;
+    T::try_from(message).map_err(|_| unread())
 }
 
-fn found(row: &Row<'_>) -> Answer<Found> {
-    let body: Vec<u8> = row.get(2)?;
-    let requeued: Option<i64> = row.get(1)?;
+fn found(row: &Row) -> Answer<Found> {
+    let requeued = row.maybe_int(1)?;
     Ok(Found {
-        run: row.get(0)?,
-        job: message::<wire::JobView, _>("a job", &body)?,
+        run: row.int(0)?,
+        job: message::<wire::JobView, _>("a job", row.bytes(2)?)?,
         requeued: requeued.map(|at| Millis(at.unsigned_abs())),
         nodes: Vec::new(),
         steps: Vec::new(),
     })
 }
 
+fn node(row: &Row) -> Answer<NodeName> {
+    let name = NodeName::new(row.text(0)?);
+    name.map_err(|_| DbError::Column("a node cannot be read".to_owned()))
+}
+
 impl Page {
     /// Opens it.
-    pub(in crate::usage) fn open(path: &Path) -> Answer<Self> {
-        open_to_read(path).map(|db| Self { db })
+    pub(in crate::usage) fn open(place: &Place) -> Result<Self, String> {
+        let db = place.open_to_read().map_err(|error| error.to_string())?;
+        let db = RefCell::new(db);
+        Ok(Self { db })
     }
 
     /// One run with its use.
     pub(in crate::usage) fn run(&self, wanted: Wanted) -> Answer<Option<Found>> {
         let all = "SELECT run, requeued, body FROM run WHERE";
-        let one = match wanted {
+        let row = match wanted {
             Wanted::Newest(job) => {
                 let sql = format!("{all} job = ?1 ORDER BY submitted DESC, restarts DESC LIMIT 1");
-                self.db.query_row(&sql, [job.0], found).optional()
+                self.db.borrow_mut().row(&sql, &[job.0.into()])
             }
             Wanted::Run(key) => {
                 let sql = format!("{all} submitted = ?1 AND job = ?2 AND restarts = ?3");
-                let key = params![signed(key.submitted.0), key.job.0, key.restarts];
-                self.db.query_row(&sql, key, found).optional()
+                let key = [
+                    signed(key.submitted.0).into(),
+                    key.job.0.into(),
+                    key.restarts.into(),
+                ];
+                self.db.borrow_mut().row(&sql, &key)
             }
-        };
-        one?.map(|found| self.with_use(found)).transpose()
+        }?;
+        let one = row.map(|row| found(&row)).transpose()?;
+        one.map(|found| self.with_use(found)).transpose()
     }
 
     fn with_use(&self, mut found: Found) -> Answer<Found> {
-        let mut select = self
-            .db
-            .prepare_cached("SELECT body FROM job_usage WHERE run = ?1 ORDER BY node")?;
-        let mut rows = select.query([found.run])?;
-        while let Some(row) = rows.next()? {
-            let body = row.get_ref(0)?.as_blob()?;
-            found
-                .nodes
-                .push(message::<wire::JobUsage, _>("a job's use", body)?);
+        let key = [found.run.into()];
+        let mut db = self.db.borrow_mut();
+        let sql = "SELECT body FROM job_usage WHERE run = ?1 ORDER BY node";
+        for row in db.rows(sql, &key)? {
+            let usage = message::<wire::JobUsage, _>("a job's use", row.bytes(0)?)?;
+            found.nodes.push(usage);
         }
-        let mut select = self
-            .db
-            .prepare_cached("SELECT body FROM step_usage WHERE run = ?1 ORDER BY step, node")?;
-        let mut rows = select.query([found.run])?;
-        while let Some(row) = rows.next()? {
-            let body = row.get_ref(0)?.as_blob()?;
-            found
-                .steps
-                .push(message::<wire::StepUsage, _>("a step's use", body)?);
+        let sql = "SELECT body FROM step_usage WHERE run = ?1 ORDER BY step, node";
+        for row in db.rows(sql, &key)? {
+            let usage = message::<wire::StepUsage, _>("a step's use", row.bytes(0)?)?;
+            found.steps.push(usage);
         }
         Ok(found)
     }
@@ -125,60 +131,61 @@ impl Page {
         let mut sql = String::from(
             "SELECT run, requeued, body FROM run WHERE submitted < ?1 AND coalesce(ended, ?1) >= ?2",
         );
-        let mut listed = |column: &str, numbers: Vec<u32>| {
-            if !numbers.is_empty() {
-                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-                sql.push_str(&format!(" AND {column} IN ({})", numbers.join(",")));
-            }
+        let list = |numbers: Vec<u32>| {
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            numbers.join(",")
         };
-        listed("uid", filter.users.iter().map(|uid| uid.0).collect());
+        if !filter.users.is_empty() {
+            let users = list(filter.users.iter().map(|uid| uid.0).collect());
+            sql.push_str(&format!(" AND uid IN ({users})"));
+        }
         if !filter.ids.is_empty() {
-            let ids: Vec<String> = filter.ids.iter().map(|job| job.0.to_string()).collect();
-            let ids = ids.join(",");
-            sql.push_str(&format!(" AND (job IN ({ids}) OR array IN ({ids}))"));
+            let ids = list(filter.ids.iter().map(|job| job.0).collect());
+            sql.push_str(&format!(" AND (job IN ({ids}) OR array_job IN ({ids}))"));
         }
         if !filter.duplicates {
             sql.push_str(" AND superseded = 0");
         }
+        sql.push_str(
+            " AND (submitted, job, restarts) > (?3, ?4, ?5) ORDER BY submitted, job, restarts",
+        );
         let from = after.unwrap_or(RunKey {
             submitted: Millis(0),
             job: JobId(0),
             restarts: 0,
         });
-        sql.push_str(
-            " AND (submitted, job, restarts) > (?3, ?4, ?5) ORDER BY submitted, job, restarts",
-        );
-        let mut select = self.db.prepare(&sql)?;
-        let mut rows = select.query(params![
-            signed(filter.until.map_or(u64::MAX, |until| until.0)),
-            signed(filter.since.map_or(0, |since| since.0)),
-            signed(from.submitted.0),
-            from.job.0,
-            from.restarts
-        ])?;
+        let values = [
+            signed(filter.until.map_or(u64::MAX, |until| until.0)).into(),
+            signed(filter.since.map_or(0, |since| since.0)).into(),
+            signed(from.submitted.0).into(),
+            from.job.0.into(),
+            from.restarts.into(),
+        ];
         let mut runs = Vec::new();
-        while runs.len() < limit
-            && let Some(row) = rows.next()?
-        {
-            let one = found(row)?;
+        self.db.borrow_mut().each(&sql, &values, |row| {
+            let one = found(&row)?;
             if passes(&one.job, one.requeued) {
-                runs.push(self.with_use(one)?);
+                runs.push(one);
             }
-        }
-        Ok(runs)
+            Ok::<_, DbError>(runs.len() < limit)
+        })?;
+        runs.into_iter().map(|run| self.with_use(run)).collect()
     }
 
     /// What happened to a run, oldest first.
     pub(in crate::usage) fn events(&self, run: &Found) -> Answer<Vec<NodeEvent>> {
         let sql = "SELECT node, body FROM event WHERE run = ?1 ORDER BY at DESC, id DESC LIMIT ?2";
-        let mut select = self.db.prepare_cached(sql)?;
-        let mut rows = select.query(params![run.run, EVENTS_MAX])?;
         let mut events = Vec::new();
-        while let Some(row) = rows.next()? {
-            let node = NodeName::new(row.get::<_, String>(0)?).map_err(|_| unread("a node"))?;
-            let body = row.get_ref(1)?.as_blob()?;
-            let event = message::<wire::UsageEvent, _>("an event", body)?;
-            events.push(NodeEvent { node, event });
+        for row in self
+            .db
+            .borrow_mut()
+            .rows(sql, &[run.run.into(), EVENTS_MAX.into()])?
+        {
+            let event = message::<wire::UsageEvent, _>("an event", row.bytes(1)?)?;
+            events.push(NodeEvent {
+                node: node(&row)?,
+                event,
+            });
         }
         events.reverse();
         Ok(events)
@@ -187,13 +194,12 @@ impl Page {
     /// A run's series, by node.
     pub(in crate::usage) fn series(&self, run: &Found) -> Answer<Vec<(NodeName, series::All)>> {
         let sql = "SELECT node, body FROM series WHERE run = ?1 ORDER BY node";
-        let mut select = self.db.prepare_cached(sql)?;
-        let mut rows = select.query([run.run])?;
         let mut all = Vec::new();
-        while let Some(row) = rows.next()? {
-            let node = NodeName::new(row.get::<_, String>(0)?).map_err(|_| unread("a node"))?;
-            let body = row.get_ref(1)?.as_blob()?;
-            all.push((node, series::decode(body).unwrap_or_default()));
+        for row in self.db.borrow_mut().rows(sql, &[run.run.into()])? {
+            all.push((
+                node(&row)?,
+                series::decode(row.bytes(1)?).unwrap_or_default(),
+            ));
         }
         Ok(all)
     }

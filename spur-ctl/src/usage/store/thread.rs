@@ -1,12 +1,12 @@
 //! The thread that keeps the record: takes what waits, writes it in one transaction, tells who waits for that, and now and then
 //! forgets what is too old.
 
-use super::schema::{self, Spools, Trouble};
+use super::db::Db;
+use super::schema::{self, Place, Spools, Trouble};
 use super::write::{self, Round};
 use super::{Incoming, RECORDS_MAX, Shared, State};
 use crate::store::StoreError;
 use crate::usage::board::Board;
-use rusqlite::Connection;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -32,11 +32,11 @@ const ROUND_TAILS: usize = 500;
 /// The thread's own.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    path: PathBuf,
+    place: Place,
     keep_days: u64,
     board: Arc<Board>,
     /// None while there can be none.
-    db: Option<Connection>,
+    db: Option<Db>,
     /// Which file is open.
     inode: Option<(u64, u64)>,
     failing: bool,
@@ -45,14 +45,14 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Opens the file. Only one of a newer spur is an error.
+    /// Opens the record. Only one of a newer spur is an error.
     pub(super) fn open(
-        path: &Path,
+        place: Place,
         keep_days: u64,
         board: Arc<Board>,
     ) -> Result<(Self, Spools), StoreError> {
         let mut keeper = Self {
-            path: path.to_owned(),
+            place,
             keep_days,
             board,
             db: None,
@@ -65,7 +65,7 @@ impl Keeper {
             Ok(spools) => spools,
             Err(Trouble::TooNew(found)) => {
                 return Err(StoreError::TooNew {
-                    path: path.to_owned(),
+                    path: PathBuf::from(keeper.place.to_string()),
                     found,
                     known: schema::VERSION,
                 });
@@ -80,26 +80,26 @@ impl Keeper {
 
     /// Opens the file, in the place of one that cannot be read if need be.
     fn connect(&mut self) -> Result<Spools, Trouble> {
-        let opened = match schema::open(&self.path) {
-            Err(Trouble::Broken(why)) => {
+        let opened = match (self.place.open(), self.place.file()) {
+            (Err(Trouble::Broken(why)), Some(file)) => {
                 tracing::error!(
-                    path = %self.path.display(),
+                    path = %file.display(),
                     "the accounting record cannot be read and is set aside as .bad: {why}"
                 );
-                schema::set_aside(&self.path);
-                schema::open(&self.path)
+                schema::set_aside(file);
+                self.place.open()
             }
-            other => other,
+            (other, _) => other,
         };
         let (db, spools) = opened?;
-        self.inode = inode(&self.path);
+        self.inode = self.place.file().and_then(inode);
         self.db = Some(db);
         Ok(spools)
     }
 
     /// Starts the thread.
     pub(super) fn start(mut self, shared: Arc<Shared>) -> Result<JoinHandle<()>, StoreError> {
-        let path = self.path.clone();
+        let path = PathBuf::from(self.place.to_string());
         std::thread::Builder::new()
             .name("accounting".to_owned())
             .spawn(move || self.run(&shared))
@@ -147,8 +147,9 @@ impl Keeper {
         state.tails.extend(due);
         state.cut_tails();
         drop(state);
-        if self.db.is_some() && inode(&self.path) != self.inode {
-            tracing::error!(path = %self.path.display(), "the accounting record was taken away; it is begun anew");
+        let file = self.place.file();
+        if self.db.is_some() && file.is_some_and(|file| inode(file) != self.inode) {
+            tracing::error!(path = %self.place, "the accounting record was taken away; it is begun anew");
             self.db = None;
         }
         let purge = self
@@ -213,7 +214,7 @@ impl Keeper {
     fn complain(&mut self, why: &str) {
         if !std::mem::replace(&mut self.failing, true) {
             tracing::error!(
-                path = %self.path.display(),
+                path = %self.place,
                 "the accounting record cannot be written, and is delayed until it can: {why}"
             );
         }
