@@ -283,6 +283,7 @@ impl Agent {
         match order {
             ToAgent::Ack { report } => self.acked(*report),
             ToAgent::Signal { job, step, signal } => self.signal(*job, *step, *signal),
+            ToAgent::Freeze { job, frozen } => self.freeze(*job, *frozen),
             ToAgent::Welcome {
                 node,
                 generation,

@@ -219,6 +219,18 @@ impl Cgroup {
         self.path.join(format!("step_{kind}"))
     }
 
+    /// Stops every process in the group and below it, those to come too, or lets them run on. They can be killed meanwhile.
+    ///
+    /// # Errors
+    /// The kernel refuses. A group that was removed has no processes.
+    pub fn freeze(&self, frozen: bool) -> Result<(), CgroupError> {
+        let word = if frozen { "1" } else { "0" };
+        match fs::write(self.path.join("cgroup.freeze"), word) {
+            Err(error) if gone(&error) => Ok(()),
+            result => result.map_err(failed("freeze or thaw", &self.path)),
+        }
+    }
+
     /// Kills every process in the group and below it, now. Processes die a moment later: see [`Self::wait_empty`].
     ///
     /// # Errors

@@ -393,7 +393,8 @@ impl From<Await> for Decided {
 /// A job that the caller owns, or any job for an operator.
 fn owned(view: &View, caller: &Caller, job: JobId) -> Result<JobId, Refusal> {
     let row = view
-        .job(job)
+        .records(job)
+        .next()
         .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
     let allowed = caller.operator || row.spec.owner.uid == caller.uid;
     if allowed {

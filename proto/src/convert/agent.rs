@@ -25,6 +25,7 @@ variants!(ToAgent = ControllerMessage in controller_message {
     rec Revoke { req job, req generation };
     rec Signal { req job, opt step, req signal };
     rec Ack { req report };
+    rec Freeze { req job, req frozen };
     one Assign;
     one Launch;
 });

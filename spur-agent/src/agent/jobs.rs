@@ -97,6 +97,8 @@ impl Agent {
         let generation = *generation;
         *phase = JobPhase::Ending;
         self.note_phase(job, Phase::Ending);
+        // What is stopped hears no request to end.
+        self.freeze(job, false);
         let grace = Duration::from_secs(self.node.config.kill_wait);
         let reason = if self.is_over_time(job) {
             EndReason::TimeLimit

@@ -305,6 +305,15 @@ impl Agent {
         }
     }
 
+    /// Stops every process of a job, or lets all run on. The supervisors are outside and take what comes meanwhile.
+    pub(super) fn freeze(&self, job: JobId, frozen: bool) {
+        let group = self.node.root.job(job);
+        let done = group.and_then(|group| group.map_or(Ok(()), |group| group.freeze(frozen)));
+        if let Err(error) = done {
+            tracing::warn!(%job, frozen, %error, "cannot stop a job's processes, or let them run on");
+        }
+    }
+
     /// A signal from the controller.
     pub(super) fn signal(&mut self, job: JobId, step: Option<StepKind>, signal: u8) {
         let chosen = |key: &StepKey| step.map_or(key.1 != StepKind::Batch, |step| step == key.1);

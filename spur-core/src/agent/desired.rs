@@ -80,7 +80,9 @@ impl Desired {
             ToAgent::Revoke { job, generation } => {
                 self.one(*job, *generation, |me| me.revoke(*job, *generation))
             }
-            ToAgent::Signal { .. } | ToAgent::Ack { .. } => Absorbed::default(),
+            ToAgent::Signal { .. } | ToAgent::Ack { .. } | ToAgent::Freeze { .. } => {
+                Absorbed::default()
+            }
         }
     }
 

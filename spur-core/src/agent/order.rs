@@ -162,6 +162,13 @@ pub enum ToAgent {
         /// Report number.
         report: u64,
     },
+    /// Stop every process of this job where it is, or let all run on.
+    Freeze {
+        /// Which job.
+        job: JobId,
+        /// Stop.
+        frozen: bool,
+    },
 }
 
 /// A fact that an agent must not lose: kept in its journal until acknowledged, repeated after a reconnection.

@@ -6,7 +6,7 @@ use super::turn::Turn;
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, JobFilter, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
-use spur_core::id::{JobId, StepKind};
+use spur_core::id::{JobId, NodeId};
 use spur_core::job::Job;
 use spur_core::job::array::{JobTarget, TaskSet};
 use spur_core::job::change::JobAct;
@@ -16,9 +16,6 @@ use spur_core::view;
 
 /// Most tasks that get a record each when they are touched together; more get one record for all.
 const ALONE_MAX: u32 = 1000;
-
-const SIGCONT: u8 = 18;
-const SIGSTOP: u8 = 19;
 
 /// Into which records tasks are split that are touched alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +83,7 @@ impl Writer {
         }
         self.propose(turn, Event::Suspended { job: id })
             .map_err(|why| refuse(RefusalKind::JobNotRunning, why))?;
-        self.signal_all(turn, id, SIGSTOP);
+        self.freeze(turn, id, true);
         Ok(())
     }
 
@@ -103,46 +100,29 @@ impl Writer {
         }
         self.propose(turn, Event::Resumed { job: id })
             .map_err(|why| refuse(RefusalKind::JobNotRunning, why))?;
-        self.signal_all(turn, id, SIGCONT);
+        self.freeze(turn, id, false);
         Ok(())
     }
 
-    /// Signals everything that runs of a job, the batch shell too.
-    fn signal_all(&self, turn: &mut Turn, id: JobId, signal: u8) {
-        let Some(job) = self.cluster.jobs.get(&id) else {
-            return;
-        };
-        let batch = job.steps.contains_key(&StepKind::Batch);
-        for share in &job.allocation {
-            for step in [None, Some(StepKind::Batch)] {
-                if step.is_none() || batch {
-                    let message = ToAgent::Signal {
-                        job: id,
-                        step,
-                        signal,
-                    };
-                    turn.direct.push((share.node, message));
-                }
-            }
+    fn freeze(&self, turn: &mut Turn, id: JobId, frozen: bool) {
+        let held = self.cluster.jobs.get(&id).map(|job| job.allocation.iter());
+        for share in held.into_iter().flatten() {
+            let order = ToAgent::Freeze { job: id, frozen };
+            turn.direct.push((share.node, order));
         }
     }
 
-    /// An agent that comes back is told again which of its jobs are stopped: it may have missed it.
-    pub(super) fn stopped_on(&self, node: spur_core::id::NodeId) -> Vec<ToAgent> {
+    /// An agent that comes back is told again which of its jobs are stopped, and which no more: it may have missed it.
+    pub(super) fn stopped_on(&self, node: NodeId) -> Vec<ToAgent> {
         let there = self.cluster.nodes.get(&node).map(|node| &node.jobs);
-        let jobs = there.into_iter().flatten();
-        let stopped = jobs.filter(|id| {
-            let job = self.cluster.jobs.get(id);
-            job.is_some_and(|job| job.suspended.is_some())
-        });
-        let both = |id: &JobId| {
-            [None, Some(StepKind::Batch)].map(|step| ToAgent::Signal {
-                job: *id,
-                step,
-                signal: SIGSTOP,
-            })
+        let known = |id: &JobId| self.cluster.jobs.get(id);
+        let jobs = there.into_iter().flatten().filter_map(known);
+        let once = jobs.filter(|job| job.suspended.is_some() || job.suspended_ms > 0);
+        let order = |job: &Job| ToAgent::Freeze {
+            job: job.id,
+            frozen: job.suspended.is_some(),
         };
-        stopped.flat_map(both).collect()
+        once.map(order).collect()
     }
 
     /// A waiting job comes before all others of its owner in its partition.
