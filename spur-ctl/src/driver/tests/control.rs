@@ -34,14 +34,16 @@ fn named(jobs: &str) -> Act {
     }
 }
 
-/// Every job as `NUMBER STATE REASON NAME`.
+/// Every job as `NUMBER STATE REASON NAME`, with the reason if it is held: others depend on when a pass came.
 fn table(bench: &Bench) -> Vec<String> {
     let view = bench.readers.view();
     let row = |row: &Arc<spur_core::api::JobView>| {
         let array = row.array.as_ref();
         let name = array.map(|array| array.id_text(SHOWN_DEFAULT));
         let name = name.unwrap_or_default();
-        format!("{} {} {} {name}", row.id, row.state, row.reason)
+        let held = row.priority == 0;
+        let reason = if held { row.reason } else { Reason::None };
+        format!("{} {} {reason} {name}", row.id, row.state)
     };
     view.jobs.iter().map(row).collect()
 }
