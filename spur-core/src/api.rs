@@ -2,6 +2,7 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
+mod lines;
 mod refusal;
 mod stats;
 mod why;
@@ -10,6 +11,7 @@ pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
+pub use lines::{JobLines, LinesMaker};
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
@@ -104,6 +106,11 @@ pub enum Request {
     },
     /// List jobs.
     Jobs {
+        /// Which.
+        filter: JobFilter,
+    },
+    /// List jobs as short lines ([`JobLines`]).
+    JobLines {
         /// Which.
         filter: JobFilter,
     },
@@ -313,6 +320,8 @@ pub enum Reply {
     PerJob(Vec<(JobId, Option<Refusal>)>),
     /// Jobs in order of id.
     Jobs(Vec<Arc<JobView>>),
+    /// Jobs as lines, in order of id.
+    JobLines(Box<JobLines>),
     /// Nodes in order of name as registered.
     Nodes(Vec<Arc<NodeView>>),
     /// Partitions in configured order.
