@@ -2,7 +2,7 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
-mod lines;
+mod grant;
 mod refusal;
 mod stats;
 mod why;
@@ -11,14 +11,14 @@ pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
-pub use lines::{JobLines, LinesMaker};
+pub use grant::{Grant, GrantNode, WouldStart};
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
 pub use refusal::{Refusal, RefusalKind};
 
 use crate::denial::{Denial, DenialCount, DenialRow};
-use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepId, StepKind, Uid};
+use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::{ArrayView, JobTarget};
 use crate::job::change::{JobAct, JobChange};
 use crate::job::spec::{JobSpec, Payload};
@@ -106,11 +106,6 @@ pub enum Request {
     },
     /// List jobs.
     Jobs {
-        /// Which.
-        filter: JobFilter,
-    },
-    /// List jobs as short lines ([`JobLines`]).
-    JobLines {
         /// Which.
         filter: JobFilter,
     },
@@ -320,8 +315,6 @@ pub enum Reply {
     PerJob(Vec<(JobId, Option<Refusal>)>),
     /// Jobs in order of id.
     Jobs(Vec<Arc<JobView>>),
-    /// Jobs as lines, in order of id.
-    JobLines(Box<JobLines>),
     /// Nodes in order of name as registered.
     Nodes(Vec<Arc<NodeView>>),
     /// Partitions in configured order.
@@ -357,47 +350,6 @@ pub enum Reply {
     Configuration(Vec<Setting>),
     /// All accounts, users and qualities of service.
     Accounts(Box<Accounts>),
-}
-
-/// What `--test-only` tells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WouldStart {
-    /// The number that it would get.
-    pub job: JobId,
-    /// When it would start.
-    pub start: Millis,
-    /// CPUs that it would get.
-    pub cpus: u32,
-    /// Nodes that it would get; none if that cannot be told yet.
-    pub nodes: Vec<NodeName>,
-    /// Its partition.
-    pub partition: String,
-}
-
-/// What `srun` needs to reach the agents of its step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The step.
-    pub step: StepId,
-    /// The job as it stands.
-    pub job: JobView,
-    /// Per node of the step, in order.
-    pub nodes: Vec<GrantNode>,
-    /// CPUs per task.
-    pub cpus_per_task: u32,
-}
-
-/// One node of a grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantNode {
-    /// Name.
-    pub name: NodeName,
-    /// Where the agent listens: `unix:/path`.
-    pub address: String,
-    /// Global task ids that run there.
-    pub task_ids: Vec<u32>,
-    /// Signed by the controller for that node, step and user (see `spur_core::ticket`); opaque to the client.
-    pub ticket: Vec<u8>,
 }
 
 /// A job as queries show it: plain values, nothing to compute but text.

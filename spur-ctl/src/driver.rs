@@ -95,8 +95,10 @@ impl Counters {
         match state {
             JobState::Cancelled => self.cancelled += 1,
             JobState::NodeFail => self.failed += 1,
-            _ if state.is_terminal() => self.completed += 1,
-            _ => {}
+            JobState::Completed | JobState::Failed | JobState::Timeout | JobState::OutOfMemory => {
+                self.completed += 1
+            }
+            JobState::Pending | JobState::Running | JobState::Suspended => {}
         }
     }
 

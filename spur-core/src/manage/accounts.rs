@@ -4,6 +4,7 @@
 
 mod decide;
 pub mod limits;
+mod settings;
 
 pub(super) use decide::decide;
 
@@ -106,7 +107,7 @@ pub enum AccountChange {
     /// A user is no more.
     UserGone(String),
     /// An association.
-    Association(Association),
+    Association(Box<Association>),
     /// An association is no more.
     AssociationGone(u32),
     /// A quality of service.
@@ -257,7 +258,9 @@ impl Accounts {
             AccountChange::AccountGone(name) => self.accounts.retain(|known| known.name != *name),
             AccountChange::User(new) => put(&mut self.users, new, |known| known.name.clone()),
             AccountChange::UserGone(name) => self.users.retain(|known| known.name != *name),
-            AccountChange::Association(new) => put(&mut self.associations, new, |known| known.id),
+            AccountChange::Association(new) => {
+                put(&mut self.associations, new.as_ref(), |known| known.id);
+            }
             AccountChange::AssociationGone(id) => self.associations.retain(|known| known.id != *id),
             AccountChange::Qos(new) => put(&mut self.qos, new, |known| known.id),
             AccountChange::QosGone(name) => self.qos.retain(|known| known.name != *name),

@@ -165,5 +165,5 @@ fn rest(cluster: &Cluster, node: &Node, wanted: &Wanted) -> Option<Event> {
         extra: wanted.extra.clone().or_else(|| old.extra.clone()),
     };
     let name = node.name.clone();
-    (new != old).then(|| Event::Managed(Change::Node { name, change: new }))
+    (new != old).then_some(Event::Managed(Change::Node { name, change: new }))
 }

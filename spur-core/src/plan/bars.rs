@@ -1,12 +1,15 @@
 //! What keeps all jobs of a class waiting however much is free: seen once for each class and pass.
 
 use super::class::Class;
+use super::wait::Wait;
 use crate::cluster::Cluster;
 use crate::id::NodeId;
+use crate::job::limits::Size;
 use crate::job::state::Reason;
 use crate::node::Node;
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionState};
 use crate::slurm::constraint;
+use crate::time::TimeLimit;
 
 /// The reason, and a sentence; `None` where room decides.
 pub(super) fn of_class(
@@ -60,4 +63,18 @@ fn members<'a>(cluster: &'a Cluster, partition: &'a Partition) -> impl Iterator<
 fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
     let name = crate::id::NodeName::new(name).ok()?;
     cluster.node_ids.get(&name).copied()
+}
+
+/// What keeps a job from being considered at all.
+pub(super) fn of_job(limit: TimeLimit, size: Size, partition: &Partition) -> Result<(), Wait> {
+    match partition.state {
+        PartitionState::Up | PartitionState::Drain => {}
+        PartitionState::Down => return Err(Wait::bare(Reason::PartitionDown)),
+        PartitionState::Inactive => return Err(Wait::bare(Reason::PartitionInactive)),
+    }
+    if limit > partition.max_time {
+        return Err(Wait::bare(Reason::PartitionTimeLimit));
+    }
+    size.above(partition)
+        .map_or(Ok(()), |above| Err(above.into()))
 }

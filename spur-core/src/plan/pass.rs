@@ -1,6 +1,6 @@
 //! One pass: every job that is worth a look, in order; what starts, what devices are kept for, and why the others wait.
 
-use super::ask::{Ask, GpuAsk};
+use super::ask::Ask;
 use super::bars;
 use super::bits::Bits;
 use super::caps::Cap;
@@ -21,9 +21,8 @@ use super::wait::Wait;
 use super::{Budget, Placement, Plan};
 use crate::cluster::{Cluster, MOST_PARTITIONS};
 use crate::id::{JobId, NodeId, NodeName};
-use crate::job::limits::Size;
 use crate::job::state::Reason;
-use crate::partition::{Partition, PartitionState};
+
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -230,7 +229,7 @@ impl<'a> Pass<'a> {
         let Some(partition) = cluster.partitions.get(kind.partition) else {
             return Verdict::Barred(Wait::bare(Reason::None));
         };
-        if let Err(wait) = barred(limit, kind.class.size, partition) {
+        if let Err(wait) = bars::of_job(limit, kind.class.size, partition) {
             return Verdict::Barred(wait);
         }
         let mut ask = kind.class.ask();
@@ -256,7 +255,7 @@ impl<'a> Pass<'a> {
             let ready = queueing.members.as_ref().map_or(0, |members| members.len());
             Wait {
                 reason: Reason::Resources,
-                text: describe(&ask, ready).into(),
+                text: super::wait::describe(&ask, ready).into(),
             }
         });
         let place = kind.place_for_later(&self.rooms, &ask, barred.as_ref());
@@ -493,43 +492,4 @@ fn pick(
 
 fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
     cluster.node_ids.get(&NodeName::new(name).ok()?).copied()
-}
-
-/// What keeps a job from being considered at all.
-fn barred(limit: TimeLimit, size: Size, partition: &Partition) -> Result<(), Wait> {
-    match partition.state {
-        PartitionState::Up | PartitionState::Drain => {}
-        PartitionState::Down => return Err(Wait::bare(Reason::PartitionDown)),
-        PartitionState::Inactive => return Err(Wait::bare(Reason::PartitionInactive)),
-    }
-    if limit > partition.max_time {
-        return Err(Wait::bare(Reason::PartitionTimeLimit));
-    }
-    size.above(partition)
-        .map_or(Ok(()), |above| Err(above.into()))
-}
-
-/// What the job waits for, in words that change only when its partition's nodes do.
-fn describe(ask: &Ask<'_>, ready: usize) -> String {
-    let gpus = |count: u32| match (ask.model, count) {
-        ("", 1) => "1 GPU".to_owned(),
-        ("", count) => format!("{count} GPUs"),
-        (model, count) => format!("{count} {model}"),
-    };
-    let what = match ask.gpus {
-        GpuAsk::No => {
-            let cpus = u64::from(ask.tasks_on(ask.nodes_min)) * u64::from(ask.cpus_per_task);
-            format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })
-        }
-        GpuAsk::PerNode(count) => format!("{} a node", gpus(count)),
-        GpuAsk::PerTask(count) => format!("{} a task", gpus(count)),
-        GpuAsk::Total(count) => format!("{} in all", gpus(count)),
-    };
-    let nodes = match (ask.exclusive, ask.nodes_min) {
-        (true, 1) => "a whole node".to_owned(),
-        (true, nodes) => format!("{nodes} whole nodes"),
-        (false, 1) => "one node".to_owned(),
-        (false, nodes) => format!("{nodes} nodes"),
-    };
-    format!("waits for {what} on {nodes}; {ready} of its partition's nodes take jobs now")
 }

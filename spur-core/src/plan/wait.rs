@@ -1,5 +1,6 @@
 //! Why a job waits, as a pass says it.
 
+use super::ask::{Ask, GpuAsk};
 use crate::cluster::Said;
 use crate::job::state::Reason;
 use std::borrow::Cow;
@@ -31,4 +32,29 @@ impl From<(Reason, String)> for Wait {
         let text = text.into();
         Self { reason, text }
     }
+}
+
+/// What the job waits for, in words that change only when its partition's nodes do.
+pub(super) fn describe(ask: &Ask<'_>, ready: usize) -> String {
+    let gpus = |count: u32| match (ask.model, count) {
+        ("", 1) => "1 GPU".to_owned(),
+        ("", count) => format!("{count} GPUs"),
+        (model, count) => format!("{count} {model}"),
+    };
+    let what = match ask.gpus {
+        GpuAsk::No => {
+            let cpus = u64::from(ask.tasks_on(ask.nodes_min)) * u64::from(ask.cpus_per_task);
+            format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })
+        }
+        GpuAsk::PerNode(count) => format!("{} a node", gpus(count)),
+        GpuAsk::PerTask(count) => format!("{} a task", gpus(count)),
+        GpuAsk::Total(count) => format!("{} in all", gpus(count)),
+    };
+    let nodes = match (ask.exclusive, ask.nodes_min) {
+        (true, 1) => "a whole node".to_owned(),
+        (true, nodes) => format!("{nodes} whole nodes"),
+        (false, 1) => "one node".to_owned(),
+        (false, nodes) => format!("{nodes} nodes"),
+    };
+    format!("waits for {what} on {nodes}; {ready} of its partition's nodes take jobs now")
 }

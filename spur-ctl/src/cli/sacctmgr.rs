@@ -113,17 +113,17 @@ fn ping() -> u8 {
 
 /// The cluster's name.
 fn cluster() -> Result<String, Failure> {
-    match ask(&Request::Ping)? {
-        Reply::Pong { cluster, .. } => Ok(cluster),
-        _ => Err(unexpected()),
-    }
+    let Reply::Pong { cluster, .. } = ask(&Request::Ping)? else {
+        return Err(unexpected());
+    };
+    Ok(cluster)
 }
 
 fn accounts() -> Result<Accounts, Failure> {
-    match ask(&Request::Accounts)? {
-        Reply::Accounts(accounts) => Ok(*accounts),
-        _ => Err(unexpected()),
-    }
+    let Reply::Accounts(accounts) = ask(&Request::Accounts)? else {
+        return Err(unexpected());
+    };
+    Ok(*accounts)
 }
 
 fn ask(request: &Request) -> Result<Reply, Failure> {

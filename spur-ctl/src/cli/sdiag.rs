@@ -28,16 +28,14 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
             )),
         };
     }
-    let mut stats = match link::question(&Request::Stats).map_err(failed)? {
-        Reply::Stats(stats) => stats,
-        _ => return Err(failed(link::unexpected())),
+    let Reply::Stats(mut stats) = link::question(&Request::Stats).map_err(failed)? else {
+        return Err(failed(link::unexpected()));
     };
     named(&mut stats.requesters);
     sort(options, &mut stats);
     if let Some(asked) = structured::asked(options)? {
-        let cluster = match link::question(&Request::Ping).map_err(failed)? {
-            Reply::Pong { cluster, .. } => cluster,
-            _ => String::new(),
+        let Reply::Pong { cluster, .. } = link::question(&Request::Ping).map_err(failed)? else {
+            return Err(failed(link::unexpected()));
         };
         data::print(asked, &cluster, &stats, process::now());
         return Ok(0);

@@ -190,7 +190,8 @@ fn heading(options: &Options, title: &str, asked: &Asked, clock: &Clock, unit: U
     }
     let last = Millis(asked.until.0.saturating_sub(1000));
     let secs = asked.until.secs_since(asked.from);
-    let span = if secs % 86_400 == 0 && secs > 0 && title.starts_with("Top") || title.contains('/')
+    let span = if secs.is_multiple_of(86_400) && secs > 0 && title.starts_with("Top")
+        || title.contains('/')
     {
         format!(" ({secs} secs)")
     } else {

@@ -60,13 +60,11 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     }
     let failed = |trouble: link::Trouble| Failure::error("sshare", trouble.text());
     let kept = Kept::of(options);
-    let accounts = match link::question(&Request::Accounts).map_err(failed)? {
-        Reply::Accounts(accounts) => accounts,
-        _ => return Err(failed(link::unexpected())),
+    let Reply::Accounts(accounts) = link::question(&Request::Accounts).map_err(failed)? else {
+        return Err(failed(link::unexpected()));
     };
-    let cluster = match link::question(&Request::Ping).map_err(failed)? {
-        Reply::Pong { cluster, .. } => cluster,
-        _ => String::new(),
+    let Reply::Pong { cluster, .. } = link::question(&Request::Ping).map_err(failed)? else {
+        return Err(failed(link::unexpected()));
     };
     if let Some(asked) = super::render::data::asked(options)? {
         data::print(asked, &cluster, &accounts, |own| kept.shows(own, false));

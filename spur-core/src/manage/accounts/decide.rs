@@ -1,7 +1,7 @@
 //! `sacctmgr add`, `modify` and `delete`.
 
-use super::super::{Change, Changes, Manage, Setting, Verb, changed_list, invalid, list, refuse};
-use super::{Account, AccountChange, Accounts, Association, Qos, User, limits};
+use super::super::{Change, Changes, Manage, Verb, changed_list, invalid, list, refuse};
+use super::{Account, AccountChange, Accounts, Association, Qos, User, limits, settings};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::manage::{Entity, Sign};
@@ -45,45 +45,6 @@ struct Draft<'a> {
     names: Vec<String>,
 }
 
-/// The value of a key, in any case.
-fn given<'s>(settings: &'s [Setting], keys: &[&str]) -> Option<&'s str> {
-    let named = |setting: &&Setting| keys.iter().any(|key| setting.key.eq_ignore_ascii_case(key));
-    settings
-        .iter()
-        .rev()
-        .find(named)
-        .map(|setting| setting.value.as_str())
-}
-
-/// Settings that say which rows are meant, or are read apart.
-fn is_apart(key: &str) -> bool {
-    const APART: [&str; 22] = [
-        "account",
-        "accounts",
-        "acct",
-        "adminlevel",
-        "admin",
-        "cluster",
-        "clusters",
-        "coordinator",
-        "defaultaccount",
-        "defaultwckey",
-        "description",
-        "name",
-        "names",
-        "organization",
-        "parent",
-        "partition",
-        "partitions",
-        "user",
-        "users",
-        "desc",
-        "org",
-        "rawusage",
-    ];
-    APART.iter().any(|apart| key.eq_ignore_ascii_case(apart))
-}
-
 impl Draft<'_> {
     fn push(&mut self, change: AccountChange) {
         self.accounts.apply(&change);
@@ -104,7 +65,7 @@ impl Draft<'_> {
             return Ok(());
         }
         let settings = &request.settings;
-        let parent = given(settings, &["parent"])
+        let parent = settings::given(settings, &["parent"])
             .unwrap_or("root")
             .to_lowercase();
         if self.accounts.account(&parent).is_none() {
@@ -112,9 +73,9 @@ impl Draft<'_> {
                 " This parent account '{parent}' doesn't exist.\n        Contact your admin to add this account."
             )));
         }
-        let described = given(settings, &["description", "desc"]).unwrap_or(&name);
+        let described = settings::given(settings, &["description", "desc"]).unwrap_or(&name);
         let organization =
-            given(settings, &["organization", "org"]).unwrap_or(match parent.as_str() {
+            settings::given(settings, &["organization", "org"]).unwrap_or(match parent.as_str() {
                 "root" => &name,
                 parent => parent,
             });
@@ -130,9 +91,9 @@ impl Draft<'_> {
             shares: 1,
             ..Association::default()
         };
-        self.set(&mut own, settings)?;
+        settings::set(&self.accounts, &mut own, settings)?;
         self.push(AccountChange::Account(account));
-        self.push(AccountChange::Association(own));
+        self.push(AccountChange::Association(Box::new(own)));
         self.names.push(name);
         Ok(())
     }
@@ -146,19 +107,19 @@ impl Draft<'_> {
             .ok_or_else(unknown)?;
         let mut own = own.clone();
         let settings = &request.settings;
-        if let Some(text) = given(settings, &["description", "desc"]) {
+        if let Some(text) = settings::given(settings, &["description", "desc"]) {
             text.clone_into(&mut account.description);
         }
-        if let Some(text) = given(settings, &["organization", "org"]) {
+        if let Some(text) = settings::given(settings, &["organization", "org"]) {
             text.clone_into(&mut account.organization);
         }
-        if let Some(parent) = given(settings, &["parent"]) {
+        if let Some(parent) = settings::given(settings, &["parent"]) {
             self.check_parent(name, parent)?;
             own.parent = parent.to_owned();
         }
-        self.set(&mut own, settings)?;
+        settings::set(&self.accounts, &mut own, settings)?;
         self.push(AccountChange::Account(account));
-        self.push(AccountChange::Association(own));
+        self.push(AccountChange::Association(Box::new(own)));
         self.names.push(name.to_owned());
         Ok(())
     }
@@ -260,9 +221,9 @@ impl Draft<'_> {
 
     fn add_user(&mut self, name: &str, request: &Manage) -> Result<(), Refusal> {
         let settings = &request.settings;
-        let named = |keys: &[&str]| list(given(settings, keys).unwrap_or_default());
+        let named = |keys: &[&str]| list(settings::given(settings, keys).unwrap_or_default());
         let mut accounts = named(&["account", "accounts", "acct"]);
-        let default = given(settings, &["defaultaccount"]);
+        let default = settings::given(settings, &["defaultaccount"]);
         if let Some(default) = default.filter(|default| !accounts.iter().any(|own| own == default))
         {
             accounts.push(default.to_owned());
@@ -281,7 +242,7 @@ impl Draft<'_> {
         if let Some(default) = default {
             default.clone_into(&mut user.default_account);
         }
-        level(&mut user, settings)?;
+        settings::level(&mut user, settings)?;
         let mut partitions = named(&["partition", "partitions"]);
         if partitions.is_empty() {
             partitions.push(String::new());
@@ -309,8 +270,8 @@ impl Draft<'_> {
                     shares: 1,
                     ..Association::default()
                 };
-                self.set(&mut own, settings)?;
-                self.push(AccountChange::Association(own));
+                settings::set(&self.accounts, &mut own, settings)?;
+                self.push(AccountChange::Association(Box::new(own)));
                 added.push(account.clone());
             }
         }
@@ -325,7 +286,7 @@ impl Draft<'_> {
         let unknown = || refuse(RefusalKind::Invalid, format!(" There is no user {name}"));
         let mut user = self.accounts.user(name).ok_or_else(unknown)?.clone();
         let settings = &request.settings;
-        if let Some(default) = given(settings, &["defaultaccount"]) {
+        if let Some(default) = settings::given(settings, &["defaultaccount"]) {
             if !self.accounts.may_charge(name, default) {
                 return Err(invalid(format!(
                     " Can't modify because these users aren't associated with new default account '{default}'...\n  {name}"
@@ -333,15 +294,15 @@ impl Draft<'_> {
             }
             default.clone_into(&mut user.default_account);
         }
-        level(&mut user, settings)?;
+        settings::level(&mut user, settings)?;
         if self.accounts.user(name) != Some(&user) {
             self.push(AccountChange::User(user));
         }
         for mut own in self.meant(name, request) {
             let old = own.clone();
-            self.set(&mut own, settings)?;
+            settings::set(&self.accounts, &mut own, settings)?;
             if own != old {
-                self.push(AccountChange::Association(own));
+                self.push(AccountChange::Association(Box::new(own)));
             }
         }
         self.names.push(name.to_owned());
@@ -351,7 +312,7 @@ impl Draft<'_> {
     /// The user's associations within the scope of the request.
     fn meant(&self, name: &str, request: &Manage) -> Vec<Association> {
         let within = |keys: &[&str], value: &str| {
-            let wanted = list(given(&request.scope, keys).unwrap_or_default());
+            let wanted = list(settings::given(&request.scope, keys).unwrap_or_default());
             wanted.is_empty() || wanted.iter().any(|own| own == value)
         };
         let rows = self
@@ -426,83 +387,13 @@ impl Draft<'_> {
                     let bad = |_| invalid(format!(" Bad priority value: {value}"));
                     new.priority = value.parse().map_err(bad)?;
                 }
-                key if is_apart(key) => {}
+                key if settings::is_apart(key) => {}
                 key if limits::set(&mut new.limits, key, value)? => {}
-                _ => return Err(unknown_option(setting)),
+                _ => return Err(settings::unknown(setting)),
             }
         }
         self.push(AccountChange::Qos(new));
         self.names.push(name);
         Ok(())
     }
-
-    /// What settings say of an association.
-    fn set(&self, own: &mut Association, settings: &[Setting]) -> Result<(), Refusal> {
-        for setting in settings {
-            let (key, value) = (setting.key.to_ascii_lowercase(), setting.value.as_str());
-            let sign = match key.chars().last() {
-                Some('+') => Sign::Plus,
-                Some('-') => Sign::Minus,
-                Some(_) | None => Sign::Is,
-            };
-            match key.trim_end_matches(['+', '-']) {
-                "fairshare" | "shares" => {
-                    let bad = |_| invalid(format!(" Bad fairshare value: {value}"));
-                    own.shares = match value {
-                        "-1" | "" => 1,
-                        "parent" => u32::MAX,
-                        value => value.parse().map_err(bad)?,
-                    };
-                }
-                "qos" | "qoslevel" => {
-                    let now = self.accounts.qualities(own);
-                    let new = changed_list(&now, sign, value);
-                    let known = |name: &String| self.accounts.quality(name).is_some();
-                    if let Some(unknown) = new.iter().find(|name| !known(name)) {
-                        return Err(invalid(format!(
-                            " You gave a bad qos '{unknown}'.  Use 'list qos' to get a complete list."
-                        )));
-                    }
-                    own.qos = new;
-                }
-                "defaultqos" | "defqos" => {
-                    let name = if value == "-1" { "" } else { value };
-                    if !name.is_empty() && self.accounts.quality(name).is_none() {
-                        return Err(refuse(RefusalKind::InvalidQos, name));
-                    }
-                    name.clone_into(&mut own.default_qos);
-                }
-                "comment" => value.clone_into(&mut own.comment),
-                key if is_apart(key) => {}
-                key if limits::set(&mut own.limits, key, value)? => {}
-                _ => return Err(unknown_option(setting)),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn unknown_option(setting: &Setting) -> Refusal {
-    invalid(format!(
-        " Unknown option: {}={}",
-        setting.key, setting.value
-    ))
-}
-
-fn level(user: &mut User, settings: &[Setting]) -> Result<(), Refusal> {
-    let Some(text) = given(settings, &["adminlevel", "admin"]) else {
-        return Ok(());
-    };
-    let lower = text.to_ascii_lowercase();
-    let known = ["None", "Operator", "Administrator"];
-    let found = known
-        .iter()
-        .find(|full| !lower.is_empty() && full.to_ascii_lowercase().starts_with(&lower));
-    let bad = || {
-        invalid(format!(
-            " Invalid admin level: {text} (None, Operator or Administrator)"
-        ))
-    };
-    user.admin_level = (*found.ok_or_else(bad)?).to_owned();
-    Ok(())
 }

@@ -90,14 +90,14 @@ pub(super) fn add(options: &Options, rest: &[String]) -> Result<u8, Failure> {
         let what = match of {
             Entity::Account => "accounts",
             Entity::Qos => "qos'",
-            _ => "users",
+            Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => "users",
         };
         return Err(Failure::plain(format!(" Need name of {what} to add."), 1));
     }
     let title = match of {
         Entity::Account => " Adding Account(s)",
         Entity::Qos => " Adding QOS(s)",
-        _ => " Adding User(s)",
+        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => " Adding User(s)",
     };
     let request = request(of, Verb::Create, names, (Vec::new(), settings));
     carry_out(options, request, title, " Nothing new added.")
@@ -127,7 +127,9 @@ pub(super) fn modify(options: &Options, rest: &[String]) -> Result<u8, Failure> 
     let title = match of {
         Entity::Account => " Modified account associations...",
         Entity::Qos => " Modified qos...",
-        _ => " Modified user associations...",
+        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
+            " Modified user associations..."
+        }
     };
     let request = request(of, Verb::Update, names, (scope, words.set));
     carry_out(options, request, title, " Nothing modified")
@@ -148,7 +150,7 @@ fn meant(of: Entity, scope: &[Setting]) -> Result<Vec<String>, Failure> {
             .iter()
             .map(|known| known.name.clone())
             .collect(),
-        _ => {
+        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
             let rows = accounts
                 .associations
                 .iter()
@@ -190,8 +192,13 @@ pub(super) fn delete(options: &Options, rest: &[String]) -> Result<u8, Failure> 
     let title = match of {
         Entity::Account => " Deleting accounts...",
         Entity::Qos => " Deleting QOS(s)...",
-        _ if scope.is_empty() => " Deleting users...",
-        _ => " Deleting user associations...",
+        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
+            if scope.is_empty() {
+                " Deleting users..."
+            } else {
+                " Deleting user associations..."
+            }
+        }
     };
     let request = request(of, Verb::Delete, names, (scope, Vec::new()));
     carry_out(options, request, title, " Nothing deleted")

@@ -284,7 +284,7 @@ fn of_users(options: &Options, words: &Words) -> Result<u8, Failure> {
             .associations
             .iter()
             .filter(|own| own.user == user.name && conditions.meet(own));
-        let needs = shown.iter().any(|shown| needs_association(shown));
+        let needs = shown.iter().any(needs_association);
         if with || needs {
             rows.extend(own.map(|own| Row {
                 association: Some(own),

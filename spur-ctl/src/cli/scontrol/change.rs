@@ -77,21 +77,12 @@ fn entity(pairs: &mut Pairs) -> Option<(Named, String)> {
     ];
     // A partition that is updated has settings which begin like other entities, and the other way round.
     let first = pairs.first().and_then(|pair| named(&pair.key));
+    let has = |which: Named| pairs.iter().any(|pair| named(&pair.key) == Some(which));
     let which = match first {
+        // A reservation's partition is a setting of it.
+        Some(Named::Partition) if has(Named::Reservation) => Named::Reservation,
         Some(first) => first,
-        None => *order
-            .iter()
-            .find(|which| pairs.iter().any(|pair| named(&pair.key) == Some(**which)))?,
-    };
-    let which = match which {
-        Named::Partition
-            if pairs
-                .iter()
-                .any(|pair| named(&pair.key) == Some(Named::Reservation)) =>
-        {
-            Named::Reservation
-        }
-        which => which,
+        None => *order.iter().find(|which| has(**which))?,
     };
     let at = pairs
         .iter()

@@ -131,9 +131,10 @@ fn outcome(options: &Options, reply: &Reply, prefix: &str) -> u8 {
             continue;
         }
         let why = refusal_text(refusal);
-        let line = match refusal.kind {
-            RefusalKind::InvalidJobId => format!("{prefix}: {why}"),
-            _ => format!("{why} for job {target}"),
+        let line = if refusal.kind == RefusalKind::InvalidJobId {
+            format!("{prefix}: {why}")
+        } else {
+            format!("{why} for job {target}")
         };
         output::complain(&[line]);
     }

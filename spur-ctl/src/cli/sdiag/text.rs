@@ -24,7 +24,7 @@ fn moment(clock: &Clock, at: Millis) -> String {
 
 fn write(text: &mut String, stats: &Stats, clock: &Clock) -> std::fmt::Result {
     let now = clock.now;
-    write!(text, "{RULE}sdiag output at {}\n", moment(clock, now))?;
+    writeln!(text, "{RULE}sdiag output at {}", moment(clock, now))?;
     write!(
         text,
         "Data since      {}\n{RULE}",

@@ -19,6 +19,9 @@ const TRES: [&str; 11] = [
     "gres/gpuutil",
 ];
 
+/// What Slurm shows as the part of the root, which shares with nobody: one by the number that stands for none (`NO_VAL`).
+const UNSHARED: f64 = 1.0 / 4_294_967_294.0;
+
 /// Prints it.
 pub(super) fn print(
     asked: Asked,
@@ -46,7 +49,7 @@ fn share(doc: &mut Document, cluster: &str, accounts: &Accounts, own: &Associati
     doc.text("name", if user { &own.user } else { &own.account });
     doc.text("parent", if user { &own.account } else { &own.parent });
     doc.text("partition", &own.partition);
-    let part = if root { 0.0 } else { norm(accounts, own) };
+    let part = if root { UNSHARED } else { norm(accounts, own) };
     doc.number("shares_normalized", Number::Fraction(part));
     let shares = if root {
         Number::Unset
@@ -66,11 +69,21 @@ fn share(doc: &mut Document, cluster: &str, accounts: &Accounts, own: &Associati
     });
     let effective = if root { 1.0 } else { 0.0 };
     doc.number("effective_usage", Number::Fraction(effective));
-    doc.number("usage_normalized", Number::Fraction(effective));
+    let usage = if root {
+        Number::UnsetFraction
+    } else {
+        Number::Fraction(0.0)
+    };
+    doc.number("usage_normalized", usage);
     doc.int("usage", 0);
     doc.map("fairshare", |doc| {
         doc.number("factor", Number::Fraction(if user { 1.0 } else { 0.0 }));
-        doc.number("level", Number::Infinite);
+        // Without bound, with a fraction: the one number of this shape.
+        doc.map("level", |doc| {
+            doc.bool("set", false);
+            doc.bool("infinite", !root);
+            doc.float("number", 0.0);
+        });
     });
     doc.texts("type", [if user { "USER" } else { "ASSOCIATION" }]);
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 fn load(filter: JobFilter) -> Result<Vec<Arc<JobView>>, Failure> {
     let prefix = "slurm_load_jobs error";
-    match ask(&Request::Jobs { filter }, prefix)? {
-        Reply::Jobs(jobs) => Ok(jobs),
-        _ => Err(worded(prefix, &link::unexpected())),
-    }
+    let Reply::Jobs(jobs) = ask(&Request::Jobs { filter }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    Ok(jobs)
 }
 
 /// Nodes of this machine, by the host name that their agents tell.
