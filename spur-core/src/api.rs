@@ -3,6 +3,7 @@
 
 mod accounts;
 mod grant;
+mod lines;
 mod refusal;
 mod stats;
 mod why;
@@ -12,6 +13,7 @@ pub use accounts::{
     SeriesView, UsageReport,
 };
 pub use grant::{Grant, GrantNode, WouldStart};
+pub use lines::{JobLines, LinesMaker};
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
 
@@ -106,6 +108,11 @@ pub enum Request {
     },
     /// List jobs.
     Jobs {
+        /// Which.
+        filter: JobFilter,
+    },
+    /// List jobs as short lines ([`JobLines`]).
+    JobLines {
         /// Which.
         filter: JobFilter,
     },
@@ -315,6 +322,8 @@ pub enum Reply {
     PerJob(Vec<(JobId, Option<Refusal>)>),
     /// Jobs in order of id.
     Jobs(Vec<Arc<JobView>>),
+    /// Jobs as lines, in order of id.
+    JobLines(Box<JobLines>),
     /// Nodes in order of name as registered.
     Nodes(Vec<Arc<NodeView>>),
     /// Partitions in configured order.

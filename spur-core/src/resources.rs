@@ -273,6 +273,13 @@ pub struct Inventory {
     pub features: Vec<String>,
 }
 
+impl Inventory {
+    /// Most CPUs of one node.
+    pub const CPUS_MAX: u32 = IdSet::MAX;
+    /// Most GPUs of one node, instances of divided ones counted as such.
+    pub const GPUS_MAX: usize = 1024;
+}
+
 /// What a job holds on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeShare {

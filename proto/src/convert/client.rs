@@ -4,9 +4,9 @@ use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
     AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
-    JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply, Request,
-    RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate, Stats,
-    StepView, Stop, Stopped, UsageReport, WouldStart,
+    JobLines, JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply,
+    Request, RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate,
+    Stats, StepView, Stop, Stopped, UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
@@ -227,6 +227,9 @@ record!(JobView = JobView {
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
     opt array, def dependency, opt suspended, def suspended_ms,
 });
+record!(JobLines = JobLines {
+    rep words, rep ids, rep states, rep completing, rep reasons, rep unavailable, rep names, rep partitions, rep users, rep accounts, rep qos, rep nodes, rep tasks, rep uids, rep priorities, rep sizes, rep arrays, rep indices, rep throttles, rep limits, rep submitted, rep begins, rep started, rep ended, rep expected, rep suspended, rep stopped,
+});
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
     req boot_time, req agent_start, req fence, req fence_note, req version, req os, req hostname, req address,
@@ -370,6 +373,7 @@ variants!(Request = CallRequest in call_request {
     rec AwaitEnd { req job };
     rec Cancel { req filter, opt signal, req batch_only, opt step };
     rec Jobs { req filter };
+    rec JobLines { req filter };
     rec Denials { opt job, req limit, def after, def alarms, def wait };
     rec DenialRows { req job };
     rec Script { req job };
@@ -394,6 +398,7 @@ variants!(Reply = CallAnswer in call_answer {
     rec Allocated { req job };
     rec Ended { req job };
     one Granted;
+    one JobLines;
     one Script;
     one State;
     one Stats;

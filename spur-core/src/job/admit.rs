@@ -1,5 +1,6 @@
 //! Admission: fills in defaults and refuses what can never run, in Slurm's words. Pure; decides nothing about who may ask.
 
+mod bounds;
 mod check;
 mod defaults;
 mod features;
@@ -93,9 +94,6 @@ pub fn dependency(cluster: &Cluster, job: JobId, spec: &JobSpec) -> Result<(), R
 pub fn starting_priority(spec: &JobSpec) -> u32 {
     if spec.hold {
         return 0;
-    }
-    if let Some(priority) = spec.extras().priority {
-        return priority;
     }
     if let Some(priority) = spec.extras().priority {
         return priority;

@@ -53,6 +53,29 @@ impl Bits {
         }
     }
 
+    /// Room for as many as this set, none of them in it.
+    pub(crate) fn emptied(&self) -> Self {
+        Self(vec![0; self.0.len()])
+    }
+
+    /// The first one at a position or after it.
+    pub(crate) fn first_from(&self, at: usize) -> Option<usize> {
+        let first = self.0.get(at / 64)? & (u64::MAX << (at % 64));
+        let rest = self.0.iter().copied().zip(0..).skip(at / 64 + 1);
+        let mut words = std::iter::once((first, at / 64)).chain(rest);
+        let (word, at) = words.find(|(word, _)| *word != 0)?;
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+
+    /// The first one that another set has too.
+    pub(crate) fn first_of_both(&self, other: &Self) -> Option<usize> {
+        let mut words = self.0.iter().zip(&other.0).zip(0..);
+        words.find_map(|((mine, theirs), at)| {
+            let both = mine & theirs;
+            (both != 0).then(|| at * 64 + both.trailing_zeros() as usize)
+        })
+    }
+
     /// Those in the set, rising.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().zip(0..).flat_map(|(word, at)| {

@@ -10,8 +10,11 @@ use crate::slurm::constraint::{self, Constraint, Group};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+mod matching;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use matching::of_each_kind;
 
 /// Features of nodes during a pass. Nodes with the same features are of one kind, and a constraint is read once for each kind.
 #[derive(Debug)]
@@ -140,62 +143,4 @@ pub(crate) fn choices(
     let preferred = sets.len();
     sets.extend(must);
     (sets, preferred)
-}
-
-/// For each number of nodes of a kind that a job must have so many that `fits` accepts, each for one number only; `None` if there
-/// are not enough. Kinds may overlap, so a node that was taken for one number is given to another where that helps.
-pub(crate) fn of_each_kind(
-    counts: &[(Bits, usize)],
-    fits: impl Fn(usize) -> bool,
-) -> Option<Vec<usize>> {
-    let wanted = counts
-        .iter()
-        .flat_map(|(nodes, count)| std::iter::repeat_n(nodes, *count));
-    let wanted: Vec<&Bits> = wanted.collect();
-    let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
-    for place in 0..wanted.len() {
-        let mut seen = Vec::new();
-        if !find(&wanted, place, &fits, &mut taken, &mut seen) {
-            return None;
-        }
-    }
-    Some(taken.into_keys().collect())
-}
-
-/// Finds a node for a place, moving others if need be. Every node is looked at once.
-fn find(
-    wanted: &[&Bits],
-    place: usize,
-    fits: &impl Fn(usize) -> bool,
-    taken: &mut BTreeMap<usize, usize>,
-    seen: &mut Vec<usize>,
-) -> bool {
-    let Some(nodes) = wanted.get(place) else {
-        return false;
-    };
-    if let Some(free) = nodes
-        .iter()
-        .find(|node| !taken.contains_key(node) && fits(*node))
-    {
-        taken.insert(free, place);
-        return true;
-    }
-    let others: Vec<usize> = nodes
-        .iter()
-        .filter(|node| taken.contains_key(node))
-        .collect();
-    for node in others {
-        if seen.contains(&node) {
-            continue;
-        }
-        seen.push(node);
-        let Some(other) = taken.get(&node).copied() else {
-            continue;
-        };
-        if find(wanted, other, fits, taken, seen) {
-            taken.insert(node, place);
-            return true;
-        }
-    }
-    false
 }

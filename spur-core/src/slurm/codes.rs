@@ -75,7 +75,9 @@ const STATES: [(JobState, &str, &str); 9] = [
 ];
 
 /// States that Slurm knows and that no job of ours is ever in: a filter that names them selects nothing.
-const NEVER: [(&str, &str); 15] = [
+const NEVER: [(&str, &str); 17] = [
+    ("RESV_DEL_HOLD", "RD"),
+    ("STAGE_OUT", "SO"),
     ("BOOT_FAIL", "BF"),
     ("DEADLINE", "DL"),
     ("PREEMPTED", "PR"),
@@ -154,13 +156,35 @@ pub fn parse_job_state(text: &str) -> Option<StateFilter> {
         .or_else(never)
 }
 
-/// Every state name that [`parse_job_state`] takes, long, in lower case, for messages.
+/// State names in the order in which Slurm lists them, long, in lower case, for messages. [`parse_job_state`] takes all.
 pub fn job_state_list() -> Vec<String> {
-    let ours = STATES.iter().map(|(_, long, _)| *long);
-    let all = ours
-        .chain(["COMPLETING"])
-        .chain(NEVER.iter().map(|(long, _)| *long));
-    all.map(str::to_ascii_lowercase).collect()
+    let all = [
+        "pending",
+        "running",
+        "suspended",
+        "completed",
+        "cancelled",
+        "failed",
+        "timeout",
+        "node_fail",
+        "preempted",
+        "boot_fail",
+        "deadline",
+        "out_of_memory",
+        "completing",
+        "configuring",
+        "resizing",
+        "resv_del_hold",
+        "requeued",
+        "requeue_fed",
+        "requeue_hold",
+        "revoked",
+        "signaling",
+        "special_exit",
+        "stage_out",
+        "stopped",
+    ];
+    all.map(str::to_owned).to_vec()
 }
 
 /// The reason as `squeue` shows it.

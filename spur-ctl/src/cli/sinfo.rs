@@ -233,6 +233,9 @@ fn layout(
     let table = &node_columns::TABLE;
     match output::format(options) {
         Some(output::Format::Names(list)) => return named(&list),
+        Some(output::Format::Letters(format)) if format.eq_ignore_ascii_case("%all") => {
+            return Layout::letters(node_columns::ALL, table);
+        }
         Some(output::Format::Letters(format)) => return Layout::letters(&format, table),
         None => {}
     }

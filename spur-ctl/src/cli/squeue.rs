@@ -103,7 +103,6 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
         return Ok(Vec::new());
     }
     let mut wanted = query.filter.clone();
-    wanted.estimates = shows_starts(options);
     if query.is_of_one_job() {
         // Whether there is such a job does not depend on the other filters.
         wanted.users.clear();
@@ -115,9 +114,18 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
         wanted.states.clear();
         wanted.all_states = true;
     }
-    let reply = link::question(&Request::Jobs { filter: wanted });
-    let Reply::Jobs(mut jobs) = reply.map_err(|trouble| load_error(&trouble))? else {
-        return Err(load_error(&link::unexpected()));
+    let question = if lines_will_do(options, query) {
+        Request::JobLines { filter: wanted }
+    } else {
+        // Lines are in order of start, known or expected, where nothing else orders them.
+        wanted.estimates = true;
+        Request::Jobs { filter: wanted }
+    };
+    let mut jobs = match link::question(&question) {
+        Ok(Reply::Jobs(jobs)) => jobs,
+        Ok(Reply::JobLines(lines)) => lines.jobs(),
+        Ok(_) => return Err(load_error(&link::unexpected())),
+        Err(trouble) => return Err(load_error(&trouble)),
     };
     if jobs.is_empty() && query.is_of_one_job() {
         let kind = RefusalKind::InvalidJobId;
@@ -131,33 +139,35 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
         .collect())
 }
 
-/// Whether expected starts are shown or sorted by: only then the controller works them out.
-fn shows_starts(options: &Options) -> bool {
-    let names = |list: &str| {
-        let words = list
-            .split(',')
-            .filter_map(|word| word.split(':').next())
-            .map(str::trim);
-        let shown = ["StartTime", "EndTime", "SchedNodes"];
-        words
-            .filter(|word| shown.iter().any(|name| word.eq_ignore_ascii_case(name)))
-            .count()
-            > 0
-    };
-    let letters = |format: &str| format.contains(['S', 'e', 'Y']) || format.contains("%all");
-    let sorted = options
-        .value("sort")
-        .is_some_and(|sort| sort.contains(['S', 'e']));
-    let structured = options.on("json") || options.on("yaml");
-    sorted
-        || structured
-        || options.on("start")
-        || match output::format(options) {
-            Some(output::Format::Names(list)) => names(&list),
-            Some(output::Format::Letters(format)) => letters(&format),
-            None => false,
+/// Whether all that is shown, sorted and filtered by is in the short lines: long lists come in a fraction of the time then.
+fn lines_will_do(options: &Options, query: &Query) -> bool {
+    let more = ["json", "yaml", "step", "start", "licenses", "reservation"];
+    if more.iter().any(|long| options.on(long)) || query.asks_for_jobs() {
+        return false;
+    }
+    let sorts = options.value("sort").unwrap_or(order::DEFAULT);
+    let sorted = sorts
+        .chars()
+        .all(|letter| !letter.is_alphabetic() || LINE_SORTS.contains(letter));
+    let shown = match output::format(options) {
+        None => true,
+        Some(output::Format::Names(_)) => false,
+        Some(output::Format::Letters(format)) => {
+            let layout = Layout::letters(&format, &job_columns::TABLE);
+            !format.eq_ignore_ascii_case("%all")
+                && layout.columns().all(|column| {
+                    column
+                        .letter
+                        .is_some_and(|letter| LINE_LETTERS.contains(letter))
+                })
         }
+    };
+    sorted && shown
 }
+
+/// Columns of which everything is in the short lines, and letters to sort by.
+const LINE_LETTERS: &str = "iAFKPjuUaqtTMlLDRrNQpV";
+const LINE_SORTS: &str = "iPtTpQuUjMlLDNV";
 
 /// Prints the lines.
 fn show(options: &Options, view: &View, jobs: Vec<Arc<JobView>>) -> Result<(), Failure> {
@@ -201,7 +211,14 @@ fn rows(
     if !each {
         job_row::combine(&mut rows);
     }
-    order.sort(view, &mut rows);
+    if options.on("only-job-state") && options.value("sort").is_none() {
+        // Nothing but states is known of jobs then: the newest come first, and no bound is shown.
+        rows.reverse();
+        rows.sort_by_key(|row| super::render::job_text::state_compact(&row.job));
+        rows.iter_mut().for_each(JobRow::forget_throttle);
+    } else {
+        order.sort(view, &mut rows);
+    }
     if each { job_row::each_task(rows) } else { rows }
 }
 

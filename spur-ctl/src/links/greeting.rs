@@ -2,12 +2,10 @@
 
 use spur_core::agent::order::FromAgent;
 use spur_core::event::NodeHello;
-use spur_core::resources::IdSet;
+use spur_core::resources::Inventory;
 use spur_proto::wire::AgentMessage;
 use tonic::Status;
 
-/// Most GPUs of one node.
-const GPUS_MAX: usize = 1024;
 /// Most jobs of which one node has something left.
 const JOBS_MAX: usize = 65_536;
 /// The longest text in a greeting, in bytes.
@@ -50,15 +48,12 @@ pub(crate) fn same(shown: &[u8], secret: &[u8]) -> bool {
 
 fn sensible(hello: &NodeHello) -> Result<(), String> {
     let inventory = &hello.inventory;
-    if inventory.cpus == 0 || inventory.cpus > IdSet::MAX {
-        return Err(format!(
-            "{} CPUs: must be 1 to {}",
-            inventory.cpus,
-            IdSet::MAX
-        ));
+    let (cpus_max, gpus_max) = (Inventory::CPUS_MAX, Inventory::GPUS_MAX);
+    if inventory.cpus == 0 || inventory.cpus > cpus_max {
+        return Err(format!("{} CPUs: must be 1 to {cpus_max}", inventory.cpus));
     }
-    if inventory.gpus.len() > GPUS_MAX {
-        return Err(format!("{} GPUs: at most {GPUS_MAX}", inventory.gpus.len()));
+    if inventory.gpus.len() > gpus_max {
+        return Err(format!("{} GPUs: at most {gpus_max}", inventory.gpus.len()));
     }
     if let Some((_, gpu)) = (0u32..)
         .zip(&inventory.gpus)

@@ -43,7 +43,9 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             text("step name", &step.name, TEXT_MAX)?;
             list("node list", step.nodelist.len())
         }
-        Request::Cancel { filter, .. } | Request::Jobs { filter } => filter_fits(filter),
+        Request::Cancel { filter, .. }
+        | Request::Jobs { filter }
+        | Request::JobLines { filter } => filter_fits(filter),
         Request::Hold { jobs } | Request::Release { jobs } => list("job list", jobs.len()),
         Request::UpdateJob { name, comment, .. } => {
             text("name", name.as_deref().unwrap_or(""), TEXT_MAX)?;

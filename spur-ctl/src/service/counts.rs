@@ -97,7 +97,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         Request::Cancel { step: Some(_), .. } => (5005, "REQUEST_CANCEL_JOB_STEP"),
         Request::Cancel { .. } => (5032, "REQUEST_KILL_JOB"),
         Request::Jobs { filter } if filter.ids.len() == 1 => (2021, "REQUEST_JOB_INFO_SINGLE"),
-        Request::Jobs { .. } => (2003, "REQUEST_JOB_INFO"),
+        Request::Jobs { .. } | Request::JobLines { .. } => (2003, "REQUEST_JOB_INFO"),
         Request::Nodes => (2007, "REQUEST_NODE_INFO"),
         Request::Partitions => (2009, "REQUEST_PARTITION_INFO"),
         Request::Topology => (2018, "REQUEST_TOPO_INFO"),

@@ -4,8 +4,11 @@ use super::counts::Counts;
 use super::{Service, refuse};
 use crate::readers::View;
 use crate::usage::Usage;
-use spur_core::api::{Caller, JobFilter, JobView, NodeView, Refusal, RefusalKind, Reply, Stats};
+use spur_core::api::{
+    Caller, JobFilter, JobView, LinesMaker, NodeView, Refusal, RefusalKind, Reply, Stats,
+};
 use spur_core::id::JobId;
+use spur_core::job::state::Reason;
 use spur_core::manage::Setting;
 use spur_core::manage::reservation::Reservation;
 use std::collections::BTreeMap;
@@ -60,6 +63,31 @@ pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<R
     };
     let shown = named.into_values().filter(|row| rest.matches(row));
     Ok(Reply::Jobs(shown.map(shown_to).collect()))
+}
+
+/// Jobs as short lines; of numbers that no job has, none.
+pub(super) fn lines(view: &View, filter: &JobFilter) -> Reply {
+    let mut filler = super::why::Filler::new(view, crate::driver::now(), false);
+    let mut lines = LinesMaker::new();
+    let mut add = |row: &Arc<JobView>| {
+        let start = view.outlook.reserved.get(&row.id);
+        let start = start.map(|reserved| reserved.start.max(row.eligible));
+        if row.reason == Reason::ReqNodeNotAvail {
+            lines.push(&filler.fill(row), start);
+        } else {
+            lines.push(row, start);
+        }
+    };
+    if filter.names_none() {
+        view.jobs
+            .iter()
+            .filter(|row| filter.matches(row))
+            .for_each(&mut add);
+    } else {
+        let all = named(view, filter).into_values();
+        all.filter(|row| filter.matches(row)).for_each(&mut add);
+    }
+    Reply::JobLines(Box::new(lines.done()))
 }
 
 /// The rows of jobs and tasks that are named by number, in order of number.

@@ -1,6 +1,6 @@
 //! Whether a request can ever be met by what the cluster has.
 
-use super::{features, missing, refuse};
+use super::{bounds, features, missing, refuse};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::NodeName;
@@ -30,16 +30,18 @@ pub(super) fn names(
             ));
         }
     }
-    let outside = spec.nodelist.iter().find(|name| !within(partition, name));
-    if let Some(name) = outside {
+    let members = partition
+        .nodes
+        .as_ref()
+        .filter(|_| !spec.nodelist.is_empty());
+    let members = members.map(|nodes| nodes.iter().map(NodeName::as_str).collect::<BTreeSet<_>>());
+    let within = |name: &str| members.as_ref().is_none_or(|nodes| nodes.contains(name));
+    if let Some(name) = spec.nodelist.iter().find(|name| !within(name)) {
         let text = format!("node {name} is not in partition {}", partition.name);
         return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
     }
-    if let Some(name) = spec
-        .nodelist
-        .iter()
-        .find(|name| spec.exclude.contains(name))
-    {
+    let excluded: BTreeSet<&String> = spec.exclude.iter().collect();
+    if let Some(name) = spec.nodelist.iter().find(|name| excluded.contains(name)) {
         let text = format!("node {name} is both asked for and excluded");
         return Err(refuse(RefusalKind::NodeConfigUnavailable, text));
     }
@@ -78,15 +80,8 @@ fn exists(cluster: &Cluster, name: &str) -> bool {
     cluster.node_ids.contains_key(&name) || cluster.partitions.iter().any(configured)
 }
 
-fn within(partition: &Partition, name: &str) -> bool {
-    partition
-        .nodes
-        .as_ref()
-        .is_none_or(|nodes| nodes.iter().any(|node| node.as_str() == name))
-}
-
 /// Whether the partition's nodes, all up and empty, would hold the job. A partition with nodes that have not registered yet
-/// is given the benefit of the doubt.
+/// is given the benefit of the doubt, within bounds.
 pub(super) fn satisfiable(
     cluster: &Cluster,
     partition: &Partition,
@@ -108,14 +103,13 @@ pub(super) fn satisfiable(
     if quickly(cluster, partition, spec, &ask) {
         return Ok(());
     }
-    let Some(nodes) = members(cluster, partition) else {
-        return Ok(());
+    let nodes = members(cluster, partition).filter(|nodes| !nodes.is_empty());
+    let Some(nodes) = nodes else {
+        return bounds::check(cluster, partition, spec);
     };
-    let excluded = |node: &&Node| !spec.exclude.iter().any(|name| name == node.name.as_str());
-    let nodes: Vec<&Node> = nodes.into_iter().filter(excluded).collect();
-    if nodes.is_empty() && spec.exclude.is_empty() {
-        return Ok(());
-    }
+    let excluded: BTreeSet<&str> = spec.exclude.iter().map(String::as_str).collect();
+    let wanted = |node: &&Node| !excluded.contains(node.name.as_str());
+    let nodes: Vec<&Node> = nodes.into_iter().filter(wanted).collect();
     let constraint = constraint::parse(&spec.constraint).unwrap_or_default();
     let sets = features::sets(cluster, &constraint, &nodes);
     let fits = |ask: &Ask<'_>| {

@@ -1,6 +1,6 @@
 //! Which nodes a job may use, by what it says of features and names.
 
-use super::{Features, choices, of_each_kind};
+use super::{Features, choices};
 use crate::event::Event;
 use crate::fixture::{World, gang, partition};
 use crate::id::NodeName;
@@ -8,8 +8,6 @@ use crate::job::admit::admit;
 use crate::job::spec::JobSpec;
 use crate::node::{Node, NodeConfig};
 use crate::plan::bits::Bits;
-use proptest::prelude::*;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -168,37 +166,4 @@ fn a_partitions_jobs_have_so_many_cpus_of_a_node_together() {
         ..cpus(4)
     };
     assert_eq!(names(&mut world, other), "n1", "others have their own");
-}
-
-proptest! {
-    #[test]
-    fn a_number_of_each_kind_is_found_if_it_is_there(
-        kinds in proptest::collection::vec((any::<u8>(), 0usize..4), 0..4), fits: u8,
-    ) {
-        let counts: Vec<(Bits, usize)> = kinds
-            .iter()
-            .map(|(nodes, count)| (bits(8, (0..8).filter(|at| nodes & 1 << at != 0)), *count))
-            .collect();
-        let fits = |at: usize| fits & 1 << at != 0;
-        // By Hall: some kinds together have fewer nodes than they need, or there is a way.
-        let mut possible = true;
-        for some in 0..1u32 << counts.len() {
-            let chosen: Vec<_> = counts.iter().enumerate().filter(|(at, _)| some & 1 << at != 0).collect();
-            let need: usize = chosen.iter().map(|(_, (_, count))| *count).sum();
-            let nodes: BTreeSet<usize> = chosen
-                .iter()
-                .filter(|(_, (_, count))| *count > 0)
-                .flat_map(|(_, (nodes, _))| nodes.iter())
-                .filter(|at| fits(*at))
-                .collect();
-            possible &= nodes.len() >= need;
-        }
-        let found = of_each_kind(&counts, fits);
-        prop_assert_eq!(found.is_some(), possible);
-        if let Some(found) = found {
-            let need: usize = counts.iter().map(|(_, count)| *count).sum();
-            prop_assert_eq!(found.len(), need);
-            prop_assert!(found.iter().all(|at| fits(*at)));
-        }
-    }
 }

@@ -33,6 +33,22 @@ impl JobRow {
         }
     }
 
+    /// Shows no bound on how many tasks run at once.
+    pub fn forget_throttle(&mut self) {
+        if self
+            .job
+            .array
+            .as_ref()
+            .is_some_and(|array| array.throttle > 0)
+        {
+            let mut job = JobView::clone(&self.job);
+            if let Some(array) = &mut job.array {
+                array.throttle = 0;
+            }
+            self.job = Arc::new(job);
+        }
+    }
+
     /// Index of the task, if the line is about one.
     pub fn index(&self) -> Option<u32> {
         self.task.or_else(|| self.job.array.as_ref()?.task)

@@ -97,6 +97,21 @@ pub fn last_evaluation(job: &JobView) -> Option<Millis> {
     Some(job.started.unwrap_or(job.submitted))
 }
 
+/// Whether it was looked at beside the head of the queue, and whether that was the last time: what Slurm calls backfill. Jobs
+/// that wait for room are, and so were jobs that started later than they could have, and tasks of arrays.
+pub fn backfilled(job: &JobView) -> (bool, bool) {
+    let waits = job.state == JobState::Pending
+        && matches!(
+            job.reason,
+            Reason::Resources | Reason::Priority | Reason::JobArrayTaskLimit
+        );
+    let late = job
+        .started
+        .is_some_and(|start| start.secs() > job.eligible.secs() + 1);
+    let task = job.started.is_some() && job.array.is_some();
+    (waits || late || task, waits)
+}
+
 /// Whether it runs without a limit.
 pub fn runs_for_ever(job: &JobView) -> bool {
     job.spec.time_limit == Some(TimeLimit::Unlimited) && job.started.is_some()

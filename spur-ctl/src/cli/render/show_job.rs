@@ -120,8 +120,13 @@ fn times(record: &mut Record, view: &View, job: &JobView) {
         deadline.as_deref().unwrap_or("N/A")
     ));
     let suspended = job.suspended.map(|at| view.clock.stamp(at));
+    let scheduler = match text::backfilled(job) {
+        (false, _) => "Main",
+        (true, false) => "Backfill",
+        (true, true) => "Backfill:*",
+    };
     record.line(format_args!(
-        "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler=Main",
+        "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler={scheduler}",
         suspended.as_deref().unwrap_or("None"),
         job.suspended_ms / 1000,
         stamp(text::last_evaluation(job))

@@ -1,6 +1,7 @@
 //! `scontrol show partition`.
 
 use super::View;
+use super::node_columns::by_node;
 use super::record::Record;
 use spur_core::api::NodeView;
 use spur_core::partition::{Partition, PartitionState};
@@ -16,7 +17,9 @@ impl<'a> Members<'a> {
     pub fn of(partition: &Partition, nodes: &'a [Arc<NodeView>]) -> Self {
         let all = nodes.iter().map(AsRef::as_ref);
         let inside = |node: &&NodeView| node.partitions.contains(&partition.name);
-        Self(all.filter(inside).collect())
+        let mut members: Vec<&NodeView> = all.filter(inside).collect();
+        members.sort_by(|a, b| by_node(&a.node.name, &b.node.name));
+        Self(members)
     }
 
     /// Their names.

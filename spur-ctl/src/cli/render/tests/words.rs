@@ -1,13 +1,14 @@
 //! What has no recording.
 
-use super::samples::{at, drained, mixed, node, train, view, wrapped};
+use super::samples::{at, big, drained, held, mixed, node, train, view, wrapped};
 use crate::cli::render::format::Layout;
 use crate::cli::render::job_row::JobRow;
 use crate::cli::render::show_job::{self, Details};
 use crate::cli::render::{job_columns, job_text, node_groups, show_node};
-use spur_core::api::JobView;
+use spur_core::api::{JobView, LinesMaker};
 use spur_core::denial::{Denial, DenialCount, DenialReason, DeviceOp};
 use spur_core::id::{JobId, NodeName, Uid};
+use spur_core::job::array::{ArrayView, TaskSet};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::node::FenceState;
 use std::sync::Arc;
@@ -88,4 +89,36 @@ fn nodes_and_cpus_are_counted_by_what_they_do() {
     let nodes = [mixed(), node(2), drained()].map(Arc::new);
     assert_eq!(node_groups::node_counts(&nodes), [1, 1, 1, 3]);
     assert_eq!(node_groups::cpu_counts(&nodes), [13, 115, 64, 192]);
+}
+
+#[test]
+fn short_lines_show_the_same_as_whole_jobs() {
+    let mut array = held();
+    array.array = Some(ArrayView {
+        job: JobId(9),
+        task: None,
+        tasks: (2..20).collect(),
+        throttle: 2,
+    });
+    let mut task = train();
+    task.array = Some(ArrayView {
+        job: JobId(9),
+        task: Some(1),
+        tasks: TaskSet::new(),
+        throttle: 2,
+    });
+    let jobs = [big(), held(), wrapped(), train(), array, task].map(Arc::new);
+    let mut maker = LinesMaker::new();
+    jobs.iter().for_each(|job| maker.push(job, None));
+    let lines = maker.done();
+    let format = "%i|%A|%F|%K|%P|%j|%u|%U|%a|%q|%t|%T|%M|%l|%L|%D|%R|%r|%N|%Q|%p|%V";
+    let layout = Layout::letters(format, &job_columns::TABLE);
+    let shown = |jobs: &[Arc<JobView>]| -> Vec<String> {
+        let rows = jobs.iter().map(|job| JobRow::new(Arc::clone(job)));
+        rows.map(|row| layout.row(&view(at(7)), &row)).collect()
+    };
+    assert_eq!(shown(&lines.jobs()), shown(&jobs));
+    let mut short = lines;
+    short.names.pop();
+    assert_eq!(short.jobs().len(), jobs.len() - 1);
 }

@@ -132,7 +132,7 @@ pub fn list_jobs(node: Option<&str>) -> Result<u8, Failure> {
         return Err(Failure::plain("No job steps exist on this node.", 1));
     }
     let lines: String = jobs.iter().map(|job| format!("{job:<8}\n")).collect();
-    output::print(&format!("JOBID   \n{lines}"));
+    output::print(&format!("JOBID\n{lines}"));
     Ok(0)
 }
 

@@ -1,8 +1,8 @@
 //! The flags of a job.
 
 use super::super::Document;
+use crate::cli::render::job_text::backfilled;
 use spur_core::api::JobView;
-use spur_core::job::state::Reason;
 use spur_core::resources::MemoryRequest;
 
 /// Writes them in the order of Slurm's bits.
@@ -13,11 +13,7 @@ pub(super) fn write(doc: &mut Document, job: &JobView) {
         spec.memory,
         MemoryRequest::PerNode(_) | MemoryRequest::PerGpu(_)
     );
-    let tried = waits
-        && matches!(
-            job.reason,
-            Reason::Resources | Reason::Priority | Reason::JobArrayTaskLimit
-        );
+    let (tried, tried_last) = backfilled(job);
     let named = |longs: [&str; 2]| {
         spec.submit_line
             .split(' ')
@@ -50,7 +46,7 @@ pub(super) fn write(doc: &mut Document, job: &JobView) {
         (waits && !job.dependency.is_empty(), "DEPENDENT"),
         (true, "PARTITION_ASSIGNED"),
         (tried, "BACKFILL_ATTEMPTED"),
-        (tried, "SCHEDULING_ATTEMPTED"),
+        (tried_last, "SCHEDULING_ATTEMPTED"),
     ];
     let set = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| *flag);
     doc.texts("flags", set);

@@ -7,10 +7,13 @@ use spur_core::agent::order::AllocatedNode;
 use spur_core::api::JobView;
 use spur_core::resources::{IdSet, Inventory};
 
-/// Writes `job_resources`: null while the job holds nothing.
+/// Writes `job_resources`: nothing while the job holds nothing.
 pub(super) fn write(doc: &mut Document, job: &JobView, nodes: &Nodes) {
     if job.nodes.is_empty() || job.state.is_terminal() && !job.completing {
-        return doc.null("job_resources");
+        return match doc.parser() {
+            Parser::V40 => doc.empty_map("job_resources"),
+            Parser::V41 | Parser::V42 => doc.null("job_resources"),
+        };
     }
     match doc.parser() {
         Parser::V40 => doc.map("job_resources", |doc| older(doc, job, nodes)),
