@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 /// All of them.
-pub const TARGETS: [(&str, fn(&[u8])); 9] = [
+pub(crate) const TARGETS: [(&str, fn(&[u8])); 9] = [
     ("flags", flags),
     ("directive", directive),
     ("hostlist", hostlist),
@@ -57,7 +57,7 @@ fn used(options: &Options) {
 }
 
 /// The first byte chooses a command, the rest are its arguments, parted by zero bytes.
-pub fn flags(data: &[u8]) {
+pub(crate) fn flags(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
@@ -74,7 +74,7 @@ pub fn flags(data: &[u8]) {
     used(&environment(command, |_| Some(text.clone())));
 }
 
-pub fn directive(data: &[u8]) {
+pub(crate) fn directive(data: &[u8]) {
     let _checked = directive::check(data);
     let _words = directive::directives(data);
     let mut options = Options::none(Command::Sbatch);
@@ -83,7 +83,7 @@ pub fn directive(data: &[u8]) {
     }
 }
 
-pub fn hostlist(data: &[u8]) {
+pub(crate) fn hostlist(data: &[u8]) {
     let text = raw::text(data);
     if let Ok(names) = hostlist::parse(&text) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -92,7 +92,7 @@ pub fn hostlist(data: &[u8]) {
     }
 }
 
-pub fn gres(data: &[u8]) {
+pub(crate) fn gres(data: &[u8]) {
     let text = raw::text(data);
     let _all = (
         gres::parse_gres(&text),
@@ -102,7 +102,7 @@ pub fn gres(data: &[u8]) {
     let _features = constraint::parse(&text);
 }
 
-pub fn time(data: &[u8]) {
+pub(crate) fn time(data: &[u8]) {
     let text = raw::text(data);
     let (now, offset) = (Millis(1_796_002_864_000), 3600);
     let _moments = (
@@ -119,7 +119,7 @@ pub fn time(data: &[u8]) {
     let _signal = signal::parse_warning(&text);
 }
 
-pub fn memory(data: &[u8]) {
+pub(crate) fn memory(data: &[u8]) {
     let text = raw::text(data);
     let _mib = size::parse_mib(&text);
     let _events = mail::Events::default().with(&text);
@@ -127,20 +127,20 @@ pub fn memory(data: &[u8]) {
     let _each = filename::per_task(&text);
 }
 
-pub fn format(data: &[u8]) {
+pub(crate) fn format(data: &[u8]) {
     let text = raw::text(data);
     let _letters = Layout::letters(&text, &job_columns::TABLE);
     let _names = Layout::names(&text, &job_columns::TABLE);
 }
 
-pub fn array(data: &[u8]) {
+pub(crate) fn array(data: &[u8]) {
     let text = raw::text(data);
     let _array = array::parse(&text, 1001);
     let _targets = array::targets(&text);
     let _named = filter::named(&text);
 }
 
-pub fn dependency(data: &[u8]) {
+pub(crate) fn dependency(data: &[u8]) {
     let text = raw::text(data);
     let _list = filter::list(&text);
     let _dependency = dependency::parse(&text);

@@ -14,7 +14,9 @@ pub mod resolve;
 pub mod sacct;
 pub mod sacctmgr;
 pub mod salloc;
+pub mod sattach;
 pub mod sbatch;
+pub mod sbcast;
 pub mod scancel;
 pub mod scontrol;
 pub mod scrontab;
@@ -49,7 +51,15 @@ pub fn command(name: &str) -> Option<Command> {
 
 /// Runs a command with the arguments that follow its name; the answer is the exit code.
 pub fn run(command: Command, args: &[OsString]) -> u8 {
-    finish(try_run(command, args))
+    let own_code = |mut failure: Failure| {
+        // `SLURM_EXIT_ERROR` is for errors of the command itself, not for what it runs.
+        let wanted = process::var("SLURM_EXIT_ERROR").and_then(|code| code.parse().ok());
+        if failure.code == 1 && command.submits() {
+            failure.code = wanted.unwrap_or(1);
+        }
+        failure
+    };
+    finish(try_run(command, args).map_err(own_code))
 }
 
 /// Says why a command failed, and gives its exit code.
@@ -89,7 +99,8 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
         Command::Sacctmgr => sacctmgr::main(&options),
         Command::Scrontab => scrontab::main(&options),
         Command::Strigger => strigger::main(&options),
-        Command::Sattach | Command::Sbcast => Err(Failure::error(command, "not available yet")),
+        Command::Sattach => sattach::main(&options),
+        Command::Sbcast => sbcast::main(&options),
         Command::Sstat => sstat::main(&options),
         Command::Seff => seff::main(&options),
         Command::Usage => usage::main(&options),
@@ -100,6 +111,9 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
 fn announce(options: &Options) -> Result<(), Failure> {
     let notices = resolve::notice::review(options)?;
     clusters::asked(options)?;
+    if options.command.submits() {
+        resolve::values::check(options)?;
+    }
     if !options
         .given()
         .iter()
@@ -115,8 +129,17 @@ fn asked_text(options: &Options) -> Option<String> {
     if options.on("version") {
         return Some(format!("{}\n", scontrol::SLURM_VERSION));
     }
+    if matches!(given(options, "gres"), Some("help" | "list")) {
+        return Some("Valid gres options are:\ngpu[[:type]:count]\n".to_owned());
+    }
     if options.on("help") {
         return Some(help::help(options.command));
     }
     options.on("usage").then(|| help::usage(options.command))
+}
+
+/// The value of an option that the command may not have.
+fn given<'a>(options: &'a Options, long: &str) -> Option<&'a str> {
+    let mut last = options.given().iter().rev();
+    last.find(|given| given.flag.long == long)?.value.as_deref()
 }

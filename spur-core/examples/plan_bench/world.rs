@@ -4,7 +4,7 @@ use spur_core::cluster::Cluster;
 use spur_core::event::{Event, NodeHello};
 use spur_core::id::{Gid, NodeName, Uid};
 use spur_core::job::admit::admit;
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner};
+use spur_core::job::spec::{JobKind, JobSpec, Owner};
 use spur_core::node::FenceState;
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::plan::{Budget, plan};

@@ -147,6 +147,17 @@ pub fn allocation<B: AsRef<[u8]>>(view: &JobView, cluster: &str, base: &[B]) -> 
     let facts = Facts::of_view(view, cluster);
     job(&mut env, &facts);
     of_the_request(&mut env, &facts);
+    // What `salloc` does not set.
+    for name in [
+        "SLURM_JOB_UID",
+        "SLURM_JOB_GID",
+        "SLURM_JOB_USER",
+        "SLURM_JOB_START_TIME",
+        "SLURM_JOB_END_TIME",
+        "SLURM_PRIO_PROCESS",
+    ] {
+        env.remove(name);
+    }
     env.into_entries()
 }
 
@@ -208,6 +219,10 @@ fn of_the_request(env: &mut Env, facts: &Facts<'_>) {
     if facts.cpus_per_task_set {
         cpus_per_task(env, facts.cpus_per_task);
     }
+}
+
+/// The memory that the job has, asked for or not.
+fn of_memory(env: &mut Env, facts: &Facts<'_>) {
     for (name, mib) in [
         ("SLURM_MEM_PER_CPU", facts.mem_per_cpu),
         ("SLURM_MEM_PER_NODE", facts.mem_per_node),
@@ -226,6 +241,7 @@ fn cpus_per_task(env: &mut Env, cpus: u32) {
 
 fn batch_step(env: &mut Env, task: &Task<'_>, facts: &Facts<'_>) {
     of_the_request(env, facts);
+    of_memory(env, facts);
     env.remove("SLURM_UMASK");
     env.remove("SLURM_JOB_GROUP");
     let Some(here) = task.job.here() else { return };

@@ -11,7 +11,7 @@ mod placement;
 pub mod script;
 pub mod step;
 pub mod submission;
-mod values;
+pub mod values;
 
 use super::failure::Failure;
 use super::flags::getopt::Options;

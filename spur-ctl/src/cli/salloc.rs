@@ -5,7 +5,7 @@ use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
-use super::resolve::{job, numbers, step, submission};
+use super::resolve::{job, numbers, submission};
 use super::{output, process, submit};
 use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -32,7 +32,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     let options = &options;
     let here = process::surroundings();
     let first = options.operands.first().map(|word| process::text(word));
-    let name = first.as_deref().map_or("interactive", step::base_name);
+    let name = "interactive";
     let (spec, warnings) = job::spec(options, &here, name, first.as_deref().unwrap_or_default())?;
     output::complain(&warnings);
     let patience = patience(options)?;

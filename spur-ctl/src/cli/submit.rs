@@ -9,7 +9,7 @@ use super::{output, process};
 use spur_core::api::{RefusalKind, Reply, Request};
 use spur_core::id::NodeName;
 use spur_core::job::spec::JobSpec;
-use spur_core::slurm::hostlist;
+use spur_core::slurm::{hostlist, timespec};
 use std::io::{IsTerminal as _, Read as _};
 
 /// Texts of refusals that Slurm prints as a line of their own before the reason.
@@ -104,6 +104,11 @@ pub fn tell_options(options: &Options) {
         let long = given.flag.long;
         let value = match (&given.value, long) {
             (_, "verbose") => options.count("verbose").to_string(),
+            (Some(value), "time" | "time-min") => {
+                timespec::parse_limit(value).map_or_else(|_| value.clone(), timespec::limit_long)
+            }
+            (None, "exclusive") => "exclusive".to_owned(),
+            (None, "nice") => "100".to_owned(),
             (Some(value), _) => value.clone(),
             (None, _) => "set".to_owned(),
         };

@@ -3,6 +3,9 @@
 use super::failure::Failure;
 use super::flags::{Command, compat, completion, man};
 use super::output;
+use super::render::accounts::fields;
+use super::render::format::{Cell, Column, Table};
+use super::render::{job_columns, node_columns, step_columns};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -41,7 +44,30 @@ pub fn compat(args: &[OsString]) -> Result<u8, Failure> {
         return Err(Failure::plain("Usage: spur compat", 2));
     }
     output::print(&compat::table());
+    output::print(&columns());
     Ok(0)
+}
+
+/// Columns of the views: those that show something, and those that always show the same because nothing here stands behind them.
+fn columns() -> String {
+    fn count<T>(table: &Table<T>) -> (usize, usize) {
+        let fixed = |column: &&Column<T>| matches!(column.cell, Cell::Fixed(_));
+        let constant = table.columns.iter().filter(fixed).count();
+        (table.columns.len() - constant, constant)
+    }
+    let steps = fields::of_steps().count();
+    let lines = [
+        ("squeue", count(&job_columns::TABLE)),
+        ("squeue -s", count(&step_columns::TABLE)),
+        ("sinfo", count(&node_columns::TABLE)),
+        ("sacct", (fields::FIELDS.len(), 0)),
+        ("sstat", (steps, 0)),
+    ];
+    let mut text = format!("\n{:<10} {:>9} {:>9}\n", "columns", "supported", "constant");
+    for (name, (supported, constant)) in lines {
+        text.push_str(&format!("{name:<10} {supported:>9} {constant:>9}\n"));
+    }
+    text
 }
 
 /// Writes every page below `dir`; the error says what could not be written.

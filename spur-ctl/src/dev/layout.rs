@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// Everything that `up` makes in the folder; `down` removes these and nothing else.
-pub(super) const OWN: [&str; 12] = [
+pub(super) const OWN: [&str; 13] = [
     "spur.toml",
     "token",
     "env",
     "bin",
+    "man",
     "log",
     "run",
     "nodes",

@@ -193,7 +193,10 @@ fn links(layout: &Layout) -> Result<(), Failure> {
         symlink(&spur, &link).map_err(io(link.display()))?;
     }
     let link = layout.path("bin").join("spurd");
-    symlink(spurd, &link).map_err(io(link.display()))
+    symlink(spurd, &link).map_err(io(link.display()))?;
+    // `man` looks beside the folders of PATH.
+    let pages = crate::cli::tools::write_pages(&layout.path("man"));
+    pages.map_err(|(path, why)| failed(format_args!("cannot write {path}: {why}")))
 }
 
 /// The daemons that were started.

@@ -2,7 +2,7 @@
 
 use spur_core::api::{JobFilter, JobView, Refusal, Reply, Request};
 use spur_core::id::{Gid, JobId, Uid};
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Owner, Payload};
+use spur_core::job::spec::{JobKind, JobSpec, Owner, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
 use spur_core::resources::{GpuCount, MemoryRequest};

@@ -264,7 +264,13 @@ impl Parser<'_> {
 
     fn fail(&self, what: String) -> Failure {
         let command = self.options.command;
-        let text = format!("{command}: {what}\nTry \"{command} --help\" for more information\n");
+        // Slurm's two commands of the record say no more.
+        let more = if matches!(command, Command::Sacct | Command::Sstat) {
+            String::new()
+        } else {
+            format!("Try \"{command} --help\" for more information\n")
+        };
+        let text = format!("{command}: {what}\n{more}");
         Failure {
             text,
             code: command.usage_code(),

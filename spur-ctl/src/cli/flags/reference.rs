@@ -13,6 +13,9 @@ Generated from the option table in `spur-ctl/src/cli/flags/`; a test holds the t
 - *refused*: the command ends with an error that says why.
 
 A value on the command line wins over the environment, which wins over `#SBATCH` lines.
+
+The same table makes completions (`spur completion bash`, `zsh` or `fish`, to be sourced or put where the shell looks for them) and
+man pages (`spur man DIR` writes `DIR/man1/srun.1` and so on).
 ";
 
 /// The whole page.

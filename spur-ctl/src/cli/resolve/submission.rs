@@ -31,7 +31,23 @@ pub fn of_file(options: &Options, here: &Surroundings, mut env: Vec<String>) -> 
 pub fn of_allocation(options: &Options, here: &Surroundings) -> Vec<String> {
     let mut env = environ::without_job(&here.env);
     told(&mut env, options, here);
+    memory(&mut env, options);
     env
+}
+
+/// The memory that was asked for.
+fn memory(env: &mut Vec<String>, options: &Options) {
+    for (long, name) in [
+        ("mem", "SLURM_MEM_PER_NODE"),
+        ("mem-per-cpu", "SLURM_MEM_PER_CPU"),
+    ] {
+        let mib = options
+            .value(long)
+            .and_then(|text| spur_core::slurm::size::parse_mib(text).ok());
+        if let Some(mib) = mib {
+            set(env, &format!("{name}={mib}"));
+        }
+    }
 }
 
 /// The entries that `srun` adds to its environment, which is cut down apart from this. A step of a job that is there already
@@ -40,17 +56,7 @@ pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<Str
     let mut env = Vec::new();
     if new_job {
         told(&mut env, options, here);
-        for (long, name) in [
-            ("mem", "SLURM_MEM_PER_NODE"),
-            ("mem-per-cpu", "SLURM_MEM_PER_CPU"),
-        ] {
-            let mib = options
-                .value(long)
-                .and_then(|text| spur_core::slurm::size::parse_mib(text).ok());
-            if let Some(mib) = mib {
-                set(&mut env, &format!("{name}={mib}"));
-            }
-        }
+        memory(&mut env, options);
     } else if options
         .last("gpus-per-task")
         .is_some_and(|given| given.source == Source::CommandLine)

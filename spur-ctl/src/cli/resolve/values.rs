@@ -6,11 +6,12 @@ use super::super::flags::getopt::Options;
 use super::{invalid, numbers};
 
 /// Checks what was given. Options that the command does not have are passed over.
-pub(super) fn check(options: &Options) -> Result<(), Failure> {
+pub fn check(options: &Options) -> Result<(), Failure> {
     if given(options, "verbose").is_some() && given(options, "quiet").is_some() {
         let why = "don't specify both --verbose (-v) and --quiet (-Q)";
         return Err(Failure::error(options.command, why));
     }
+    heterogeneous(options)?;
     distribution(options)?;
     binding(options)?;
     clocks(options)?;
@@ -19,7 +20,21 @@ pub(super) fn check(options: &Options) -> Result<(), Failure> {
     switches(options)
 }
 
-/// The value of an option that the command may not have.
+/// A colon of its own parts the components of a heterogeneous job.
+fn heterogeneous(options: &Options) -> Result<(), Failure> {
+    let colon = |word: &std::ffi::OsString| word == ":";
+    let parted = if options.command == Command::Sbatch {
+        options.operands.first().is_some_and(colon)
+    } else {
+        options.operands.iter().any(colon)
+    };
+    if parted {
+        return Err(Failure::error(options.command, super::script::HET_JOBS));
+    }
+    Ok(())
+}
+
+/// The last of an option that the command may not have, and its value.
 fn given<'a>(options: &'a Options, long: &str) -> Option<Option<&'a str>> {
     let last = options.given().iter().rev();
     let mut last = last.filter(|given| given.flag.long == long);
@@ -311,3 +326,6 @@ fn switches(options: &Options) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
