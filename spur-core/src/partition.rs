@@ -171,6 +171,12 @@ impl Default for Partition {
 }
 
 impl Partition {
+    /// Most CPUs of a node that its jobs may have together, if that is bounded.
+    #[must_use]
+    pub fn cpus_of_a_node(&self) -> Option<u32> {
+        (self.max_cpus_per_node > 0).then_some(self.max_cpus_per_node)
+    }
+
     /// Whether a node with this name is in it.
     #[must_use]
     pub fn has(&self, node: &NodeName) -> bool {

@@ -3,7 +3,7 @@
 use crate::api::{IdleGpu, JobFilter, JobView, NodeView, StepView};
 use crate::cluster::Cluster;
 use crate::denial::DenialCount;
-use crate::id::JobId;
+use crate::id::{JobId, Uid};
 use crate::job::Job;
 use crate::job::array::JobTarget;
 use crate::job::state::JobState;
@@ -120,6 +120,9 @@ fn total(job: &Job) -> DenialCount {
         })
 }
 
+/// The reason of a node that was silent for too long: Slurm's words.
+const NOT_RESPONDING: &str = "Not responding";
+
 /// A node as queries show it.
 pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
     let member = |nodes: &Option<Vec<crate::id::NodeName>>| {
@@ -140,8 +143,14 @@ pub fn node_view(cluster: &Cluster, node: &Node) -> NodeView {
     let change = cluster.managed.nodes.get(&node.name);
     let changed =
         |what: fn(&NodeChange) -> Option<String>| change.and_then(what).unwrap_or_default();
+    let mut shown = node.clone();
+    if node.lost && node.reason.is_empty() {
+        // As Slurm says it, and by whom; an operator's reason stays.
+        NOT_RESPONDING.clone_into(&mut shown.reason);
+        shown.reason_by = Some((Uid(0), node.last_seen));
+    }
     NodeView {
-        node: node.clone(),
+        node: shown,
         partitions: partitions.map(|partition| partition.name.clone()).collect(),
         completing: node.jobs.iter().any(owes),
         planned: false,

@@ -281,11 +281,11 @@ choice!(
     }
 );
 record!(StartEstimate = StartEstimate { opt start, req basis, rep nodes });
-record!(Stopped = NodesStopped { req by, req detail, req nodes, rep names });
+record!(Stopped = NodesStopped { req by, req detail, req nodes, rep names, opt until });
 record!(Release = JobRelease { req node, req job, req user, req gives, opt until, req cleaning });
 record!(Explanation = Explanation {
     req job, req reason, req words, req partition, req need, req cause, req eligible, req ahead, req nodes, rep stopped,
-    rep releases, opt by_limits, opt expected, rep advice,
+    rep releases, opt by_limits, opt expected, rep advice, opt network, opt network_until, opt blocked,
 });
 choice!(
     SeriesKind = SeriesKind {

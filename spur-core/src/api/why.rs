@@ -70,12 +70,15 @@ pub enum Stop {
 pub struct Stopped {
     /// What.
     pub by: Stop,
-    /// What exactly, the same for all of them: `2 of 4 h200 free`; may be empty.
+    /// What exactly, the same for all of them: `2 of 8 h200 free`; may be empty.
     pub detail: String,
     /// How many nodes.
     pub nodes: u32,
     /// The first of them, in their order.
     pub names: Vec<NodeName>,
+    /// When that ends by itself, if it does: of nodes that rest.
+    #[serde(default)]
+    pub until: Option<Millis>,
 }
 
 /// What a running job will give back to a waiting one.
@@ -126,4 +129,13 @@ pub struct Explanation {
     pub expected: Option<StartEstimate>,
     /// What its owner can do, most useful first.
     pub advice: Vec<String>,
+    /// What it still wants of the network: `nodes on at most 1 switch`.
+    #[serde(default)]
+    pub network: Option<String>,
+    /// Until when it waits for that.
+    #[serde(default)]
+    pub network_until: Option<Millis>,
+    /// What must change before it can start, where nothing that is known to end suffices, as a clause.
+    #[serde(default)]
+    pub blocked: Option<String>,
 }

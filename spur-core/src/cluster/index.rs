@@ -21,6 +21,7 @@ use crate::plan::class::switch_wait;
 use crate::plan::shape::Shape;
 use crate::plan::topology::Fabric;
 use crate::time::Millis;
+use crate::topology::Topology;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes due at a moment.
@@ -192,6 +193,12 @@ impl Cluster {
     }
 
     /// Another topology is configured.
+    /// Has nodes hang together in another way, for a question about what would be; what is configured comes by events.
+    pub fn rewire(&mut self, topology: Topology) {
+        self.topology = topology;
+        self.reindex_fabric();
+    }
+
     pub(super) fn reindex_fabric(&mut self) {
         self.index.fabric = Fabric::of(&self.topology);
         for node in self.nodes.values() {

@@ -14,8 +14,8 @@ pub const SWITCH_WAIT_MAX: u64 = 300;
 pub struct Size {
     /// Fewest nodes.
     nodes_min: u32,
-    /// Most nodes, if `-N` says so.
-    nodes_max: Option<u32>,
+    /// Most nodes: by `-N`, or by the number of tasks.
+    nodes_max: u32,
     /// MiB that a node of the job has at least; 0 if that depends on the node.
     memory: u64,
 }
@@ -26,7 +26,7 @@ impl Size {
     pub fn of(spec: &JobSpec) -> Self {
         Self {
             nodes_min: spec.nodes_min,
-            nodes_max: spec.nodes_set.then_some(spec.nodes_max),
+            nodes_max: spec.nodes_max,
             memory: memory_on_a_node(spec),
         }
     }
@@ -43,7 +43,8 @@ impl Size {
             );
             return Some((Reason::PartitionNodeLimit, text));
         }
-        if let Some(asked) = self.nodes_max.filter(|asked| *asked < fewest) {
+        let asked = self.nodes_max;
+        if asked < fewest {
             let text = format!(
                 "it asks for at most {asked} nodes, and partition {name} gives a job at least {fewest}"
             );

@@ -1,6 +1,7 @@
 //! A job's request, reduced to what decides where it fits: equal asks fit or fail together.
 
 use crate::job::spec::JobSpec;
+use crate::partition::Partition;
 use crate::resources::{GpuCount, MemoryRequest};
 
 /// How many GPUs, in one of Slurm's ways of asking.
@@ -51,6 +52,8 @@ pub(crate) struct Ask<'a> {
     /// At least so many sockets on every node.
     pub(crate) sockets: u32,
     pub(crate) memory: MemoryRequest,
+    /// Most MiB of a node that the partition gives a job; 0: no bound.
+    pub(crate) memory_most: u64,
     pub(crate) gpus: GpuAsk,
     /// Of a node's GPUs exactly so many on each of as many sockets as that takes; 0: wherever.
     pub(crate) gpus_per_socket: u32,
@@ -89,6 +92,7 @@ impl<'a> Ask<'a> {
             mincpus: spec.mincpus,
             sockets: spec.sockets_per_node,
             memory: spec.memory,
+            memory_most: 0,
             gpus,
             gpus_per_socket: count(&spec.gpus_per_socket),
             binding: binding(spec),
@@ -106,6 +110,22 @@ impl<'a> Ask<'a> {
                 ..plain
             }
             .bundled(bundle),
+        }
+    }
+
+    /// The same on no more nodes, and with no more memory of one, than the partition gives a job. One that needs more nodes waits,
+    /// and says so.
+    pub(crate) fn within(self, partition: &Partition) -> Self {
+        let most = match partition.max_nodes {
+            0 => u32::MAX,
+            most => most,
+        };
+        let nodes_max = self.nodes_max.min(most).max(self.nodes_min);
+        Self {
+            nodes_max,
+            memory_most: partition.max_mem_per_node,
+            widen: self.widen && nodes_max > self.nodes_min,
+            ..self
         }
     }
 

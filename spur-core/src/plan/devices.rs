@@ -59,7 +59,7 @@ fn share(place: &Place<'_>, ask: &Ask<'_>, need: Need, gpus: Option<Mask>) -> No
     NodeShare {
         node: place.node,
         cpus,
-        memory_mib: memory_mib.min(slot.free.memory),
+        memory_mib: memory_mib.min(slot.memory(ask)),
         gpus: id_set(gpus),
         tasks: need.tasks.saturating_mul(ask.bundle),
     }

@@ -17,6 +17,8 @@ pub(super) struct Set {
     pub(super) allowed: Rc<Bits>,
     /// Whether those are all nodes.
     pub(super) all: bool,
+    /// How many they are, if none is left out for a while.
+    nodes: usize,
     pub(super) known: Known,
 }
 
@@ -56,8 +58,10 @@ impl<'a> Kind<'a> {
 
     /// One more set of nodes, out of so many.
     pub(super) fn add_set(&mut self, allowed: Rc<Bits>, nodes: usize) {
+        let own = allowed.len();
         self.sets.push(Set {
-            all: allowed.len() == nodes,
+            all: own == nodes,
+            nodes: own,
             allowed,
             known: Known::default(),
         });
@@ -94,18 +98,27 @@ impl<'a> Kind<'a> {
     /// Nodes on which devices may be kept for a job, and those that it must get; `None` if it cannot get those.
     pub(super) fn place_for_later(
         &mut self,
-        rooms: &Rooms<'_>,
+        (rooms, cap): (&Rooms<'_>, Option<&Cap>),
         ask: &Ask<'_>,
         barred: Option<&Bits>,
     ) -> Option<(Rc<Bits>, Vec<usize>)> {
         let sets = self.sets.iter_mut().skip(self.preferred);
         let set = sets.max_by_key(|set| set.allowed.len())?;
         let whole = set.without(barred);
-        let fits = |at: usize, need: Need| rooms.empty(at).is_some_and(|slot| slot.fits(ask, need));
+        let fits = |at: usize, need: Need| {
+            let slot = rooms.empty(at);
+            slot.is_some_and(|slot| Cap::empty(cap, slot).fits(ask, need))
+        };
         let required = set.with_kinds((&self.required, &self.counts), ask, fits);
         let allowed = Rc::clone(&set.allowed);
         set.restore(whole);
         Some((allowed, required?))
+    }
+
+    /// Whether fewer of the nodes that a job may use take jobs now than it needs.
+    pub(super) fn has_too_few(&self, nodes: u32) -> bool {
+        let few = |set: &Set| set.nodes < nodes as usize;
+        self.sets.iter().all(few)
     }
 
     /// Whether leaving out these nodes leaves too few, where there were enough.
@@ -146,36 +159,16 @@ impl Set {
         }
     }
 
-    /// Leaves out nodes of which the partition's jobs may not have as much as an equal part, or the least part, any more.
-    pub(super) fn keep_to(&mut self, cap: Option<&Cap>, ask: &Ask<'_>) {
-        let Some(cap) = cap else {
-            return;
-        };
-        let least = ask.cpus_for(ask.least_part());
-        let equal = ask.cpus_for(ask.even_part(ask.nodes_min));
-        let cpus = if ask.nodes_max > ask.nodes_min {
-            least
-        } else {
-            equal
-        };
-        let full = self.allowed.iter().filter(|at| !cap.allows(*at, cpus));
-        let full: Vec<usize> = full.collect();
-        for at in full {
-            Rc::make_mut(&mut self.allowed).clear(at);
-            self.all = false;
-        }
-    }
-
     /// Positions of the nodes that a job must get: those of `-w`, and as many of each kind as its constraint says.
     pub(super) fn required(
         &self,
-        rooms: &Rooms<'_>,
+        (rooms, cap): (&Rooms<'_>, Option<&Cap>),
         named_and_counts: (&[usize], &[(Bits, usize)]),
-        ask: &Ask<'_>,
+        (ask, until): (&Ask<'_>, Millis),
     ) -> Option<Vec<usize>> {
         let fits = |at: usize, need: Need| {
             let slot = rooms.slots.get(at);
-            slot.is_some_and(|slot| slot.fits(ask, need))
+            slot.is_some_and(|slot| Cap::until(cap, (at, *slot), until).fits(ask, need))
         };
         self.with_kinds(named_and_counts, ask, fits)
     }

@@ -58,6 +58,17 @@ pub struct Asked<'a> {
     pub eligible: Millis,
     /// When it is due ([`crate::api::JobView::due`]).
     pub due: Millis,
+    /// Where it stands among jobs that a summary does not tell from it ([`Outlook::ranks`]), if that is known.
+    pub rank: Option<Rank>,
+}
+
+/// How many of the jobs in the same place of a summary are before one, of how many others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// Before it.
+    pub before: u32,
+    /// In all, without it.
+    pub others: u32,
 }
 
 /// See the module.
@@ -119,10 +130,8 @@ impl Amount {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pool {
     capacity: Amount,
-    /// What is free, then what running jobs will have left by a time.
-    left: Vec<(Millis, Amount)>,
-    /// Seconds that running jobs still need.
-    running: Amount,
+    /// What is free, then what running jobs will have left by a time; and how many seconds of it could be used until then.
+    left: Vec<(Millis, Amount, Amount)>,
     /// Up to and with a place in the queue: what is asked for, and seconds of it.
     queue: Vec<(Place, Amount, Amount)>,
 }
@@ -159,17 +168,18 @@ impl Pool {
     ) -> Self {
         let mut pool = Self {
             capacity,
-            left: vec![(at, free)],
+            left: vec![(at, free, Amount::default())],
             ..Self::default()
         };
         let mut returns: Vec<(Millis, Amount)> =
             ends.map(|(end, width)| (later(end, at), width)).collect();
         returns.sort_by_key(|(end, _)| *end);
-        let mut left = free;
+        let (mut left, mut usable, mut last) = (free, Amount::default(), at);
         for (end, width) in returns {
+            usable.add(left.times(end.secs_since(last)));
             left.add(width);
-            pool.running.add(width.times(end.secs_since(at)));
-            pool.left.push((end, left));
+            pool.left.push((end, left, usable));
+            last = end;
         }
         let (mut width, mut work) = (Amount::default(), Amount::default());
         for (place, more_width, more_work) in waiting {
@@ -181,7 +191,7 @@ impl Pool {
     }
 
     /// When a job in a place may start that asks for so much.
-    fn start(&self, at: Millis, place: Place, asks: Amount) -> Option<Millis> {
+    fn start(&self, place: Place, asks: Amount, rank: Option<Rank>) -> Option<Millis> {
         let gpus = asks.gpus > 0;
         let (capacity, asks) = (self.capacity.of(gpus), asks.of(gpus));
         if asks > capacity || capacity == 0 {
@@ -193,7 +203,6 @@ impl Pool {
             entry.map_or((0, 0), |(_, width, work)| (width.of(gpus), work.of(gpus)))
         };
         let (mut width, mut work) = sums(before.checked_sub(1));
-        // Of those in the same place half are before it.
         if self
             .queue
             .get(before)
@@ -201,21 +210,40 @@ impl Pool {
         {
             let (all_width, all_work) = sums(Some(before));
             let here = all_width.saturating_sub(width);
-            let others = here.saturating_sub(asks) / 2;
-            work += all_work.saturating_sub(work) / here.max(1) * others;
-            width += others;
+            let others = here.saturating_sub(asks);
+            // Of those in the same place half are before it, unless it is known how many.
+            let before = match rank {
+                Some(Rank {
+                    before,
+                    others: all,
+                }) if all > 0 => others.saturating_mul(before.into()) / u64::from(all),
+                Some(_) | None => others / 2,
+            };
+            work += all_work.saturating_sub(work) / here.max(1) * before;
+            width += before;
         }
-        let enough = width.saturating_add(asks);
-        let left = self
+        let at_once = self.first_with(width.saturating_add(asks), gpus);
+        // Or when the work before it is done, by what is left of one moment and the next, and it has room.
+        let by_then = self
             .left
-            .partition_point(|(_, left)| left.of(gpus) < enough);
-        if let Some((when, _)) = self.left.get(left) {
-            return Some(*when);
-        }
-        let flows = self.running.of(gpus).saturating_add(work) / capacity;
-        let last = self.left.last().map_or(at, |(last, _)| *last);
-        // Not before what runs has ended: until then the first jobs in the queue have taken all of it.
-        Some(at.plus_secs(flows).max(last))
+            .partition_point(|(.., usable)| usable.of(gpus) <= work);
+        let (from, left, usable) = by_then.checked_sub(1).and_then(|at| self.left.get(at))?;
+        let rest = work.saturating_sub(usable.of(gpus));
+        let done = match left.of(gpus) {
+            0 => self.left.get(by_then).map(|(next, ..)| *next),
+            left => Some(from.plus_secs(rest / left)),
+        };
+        let in_turn = done.zip(self.first_with(asks, gpus));
+        let in_turn = in_turn.map(|(done, room)| done.max(room));
+        at_once.into_iter().chain(in_turn).min()
+    }
+
+    /// When running jobs will have left so much.
+    fn first_with(&self, amount: u64, gpus: bool) -> Option<Millis> {
+        let first = self
+            .left
+            .partition_point(|(_, left, _)| left.of(gpus) < amount);
+        self.left.get(first).map(|(when, ..)| *when)
     }
 }
 
@@ -229,6 +257,37 @@ fn later(end: Millis, at: Millis) -> Millis {
 }
 
 impl Outlook {
+    fn place(&self, asked: &Asked<'_>) -> Option<Place> {
+        let (_, tier) = self.pools.get(&asked.spec.partition)?;
+        Some(Place::of(Key {
+            tier: Reverse(*tier),
+            priority: Reverse(asked.priority),
+            nice: asked.spec.nice,
+            due: asked.due,
+            job: asked.job,
+        }))
+    }
+
+    /// Where each of these waiting jobs stands in its place of the summary. For somebody who asks about many jobs: the estimates
+    /// of jobs that came together then differ from one another.
+    pub fn ranks<'a>(&self, waiting: impl Iterator<Item = Asked<'a>>) -> BTreeMap<JobId, Rank> {
+        let mut places: BTreeMap<(&str, Place), Vec<(Millis, JobId)>> = BTreeMap::new();
+        for asked in waiting {
+            if let Some(place) = self.place(&asked) {
+                let here = places.entry((&asked.spec.partition, place));
+                here.or_default().push((asked.due, asked.job));
+            }
+        }
+        let mut ranks = BTreeMap::new();
+        for mut jobs in places.into_values() {
+            jobs.sort_unstable();
+            let others = u32::try_from(jobs.len() - 1).unwrap_or(u32::MAX);
+            let each = jobs.into_iter().zip(0..);
+            ranks.extend(each.map(|((_, job), before)| (job, Rank { before, others })));
+        }
+        ranks
+    }
+
     /// When a waiting job will probably start.
     pub fn expected(&self, asked: &Asked<'_>) -> Expected {
         if let Some(reserved) = self.reserved.get(&asked.job) {
@@ -240,15 +299,9 @@ impl Outlook {
         }
         let pool = self.pools.get(&asked.spec.partition);
         let start = pool.filter(|_| asked.priority > 0).and_then(|pool| {
-            let place = Place::of(Key {
-                tier: Reverse(pool.1),
-                priority: Reverse(asked.priority),
-                nice: asked.spec.nice,
-                due: asked.due,
-                job: asked.job,
-            });
+            let place = self.place(asked)?;
             let asks = Amount::asked(asked.spec, gpus_of(asked.spec));
-            pool.0.start(self.at, place, asks)
+            pool.0.start(place, asks, asked.rank)
         });
         Expected {
             start: start.map(|start| start.max(asked.eligible)),
@@ -257,3 +310,6 @@ impl Outlook {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

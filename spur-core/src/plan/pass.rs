@@ -1,5 +1,7 @@
 //! One pass: every job that is worth a look, in order; what starts, what devices are kept for, and why the others wait.
 
+mod tell;
+
 use super::ask::Ask;
 use super::bars;
 use super::bits::Bits;
@@ -12,11 +14,10 @@ use super::kind::{Kind, Set};
 use super::order::{Line, Lines};
 use super::outlook::{Amount, Outlook, Pool, Reserved};
 use super::policy::{self, Claim, Key};
-use super::reserve::{Reserving, Wanted};
+use super::reserve::{Reserving, Wanted, end_of};
 use super::rooms::Rooms;
 use super::search::{self, Choice, Holes, Judge, Sought};
 use super::tasks::Tasks;
-use super::timeline::NEVER;
 use super::wait::Wait;
 use super::{Budget, Placement, Plan};
 use crate::cluster::{Cluster, MOST_PARTITIONS};
@@ -232,13 +233,17 @@ impl<'a> Pass<'a> {
         if let Err(wait) = bars::of_job(limit, kind.class.size, partition) {
             return Verdict::Barred(wait);
         }
-        let mut ask = kind.class.ask();
+        let mut ask = kind.class.ask().within(partition);
         let until = self.until(limit);
         let barred = self.guards.barred(&kind.class.reservation, until);
         if let Some(barred) = &barred
             && kind.is_barred(barred, ask.nodes_min)
         {
             return Verdict::Barred(self.guards.wait(until));
+        }
+        if kind.has_too_few(ask.nodes_min) {
+            let ready = self.members_len(kind.partition);
+            return Verdict::Barred(Wait::for_room(&ask, ready));
         }
         let failed = kind.failed_for(&mut ask, (key.job, self.at), cluster);
         if failed.is_none_or(|failed| limit < failed) {
@@ -253,36 +258,70 @@ impl<'a> Pass<'a> {
         let first = !std::mem::replace(&mut queueing.headed, true);
         let own = first.then(|| {
             let ready = queueing.members.as_ref().map_or(0, |members| members.len());
-            Wait {
-                reason: Reason::Resources,
-                text: super::wait::describe(&ask, ready).into(),
-            }
+            Wait::for_room(&ask, ready)
         });
-        let place = kind.place_for_later(&self.rooms, &ask, barred.as_ref());
-        let room = self.reserved.len() < self.budget.reservations as usize && place.is_some();
+        let kept = self.keep(key, (kind, position, limit), (ask, barred.as_ref()));
+        Verdict::Waits(own, kept)
+    }
+
+    /// How many nodes of a partition take jobs.
+    fn members_len(&self, partition: usize) -> usize {
+        let members = self
+            .partitions
+            .get(partition)
+            .map(|queueing| &queueing.members);
+        members
+            .and_then(Option::as_ref)
+            .map_or(0, |members| members.len())
+    }
+
+    /// Keeps devices for a job that cannot start now, if the policy grants it and there are such; whether that is so.
+    fn keep(
+        &mut self,
+        key: Key,
+        (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
+        (ask, barred): (Ask<'_>, Option<&Bits>),
+    ) -> bool {
+        let Some(queueing) = self.partitions.get_mut(kind.partition) else {
+            return false;
+        };
         let claim = Claim {
             nodes: ask.nodes_min,
             due: key.due,
         };
-        let granted = room
+        let before = queueing.reserved;
+        let granted = self.reserved.len() < self.budget.reservations as usize
             && match self.budget.depth {
                 Some(depth) => self.reserved.len() < depth as usize,
                 None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
             };
-        if let (true, Some((allowed, required))) = (granted, &place) {
-            let wanted = Wanted {
-                class: position,
-                ask,
-                allowed,
-                required,
-                limit,
-            };
-            if let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) {
-                self.reserved.insert(key.job, Reserved { start, shares });
-                return Verdict::Waits(own, true);
-            }
+        if !granted {
+            return false;
         }
-        Verdict::Waits(own, false)
+        let cap = queueing.cap.as_ref();
+        let place = kind.place_for_later((&self.rooms, cap), &ask, barred);
+        let Some((allowed, required)) = place else {
+            queueing.reserved = before;
+            return false;
+        };
+        let wanted = Wanted {
+            class: position,
+            partition: kind.partition,
+            ask,
+            allowed: &allowed,
+            required: &required,
+            limit,
+            cap,
+        };
+        let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) else {
+            queueing.reserved.fails(before);
+            return false;
+        };
+        if let Some(cap) = &mut queueing.cap {
+            cap.count(&self.rooms, &shares, (start, end_of(start, limit)));
+        }
+        self.reserved.insert(key.job, Reserved { start, shares });
+        true
     }
 
     /// A job's shares, taken out of what is free, from the first set of nodes that holds it.
@@ -302,29 +341,22 @@ impl<'a> Pass<'a> {
         };
         let (rooms, judge) = (&self.rooms, &self.judge);
         let queueing = self.partitions.get_mut(kind.partition)?;
+        let cap = queueing.cap.as_ref();
         let (named, counts) = (&kind.required, &kind.counts);
         let mut sets = kind.sets.iter_mut().zip(holes);
         let parts = sets.find_map(|(set, holes)| {
-            set.keep_to(queueing.cap.as_ref(), ask);
             let whole = set.without(barred);
-            let required = set.required(rooms, (named, counts), ask);
+            let required = set.required((rooms, cap), (named, counts), (ask, until));
             let parts = required.and_then(|required| {
                 let place = (partition, until, required.as_slice());
-                pick(rooms, judge, (set, holes), ask, place)
+                pick((rooms, judge, cap), (set, holes), ask, place)
             });
             set.restore(whole);
             parts
         })?;
-        let allowed = |part: &fit::Part| {
-            let cap = queueing.cap.as_ref();
-            cap.is_none_or(|cap| cap.allows(part.slot, ask.cpus_for(part.need)))
-        };
-        if !parts.iter().all(allowed) {
-            return None;
-        }
         let shares = self.rooms.shares(&parts, ask, until);
         if let Some(cap) = &mut queueing.cap {
-            cap.count(&parts, &shares);
+            cap.count(&self.rooms, &shares, (self.at, until));
         }
         for share in &shares {
             self.rooms.take(share, until);
@@ -334,10 +366,7 @@ impl<'a> Pass<'a> {
 
     /// When a job that starts now reaches its limit.
     fn until(&self, limit: TimeLimit) -> Millis {
-        match limit {
-            TimeLimit::Secs(secs) => self.at.plus_secs(secs),
-            TimeLimit::Unlimited => NEVER,
-        }
+        end_of(self.at, limit)
     }
 
     /// What a class may use, or why all its jobs wait.
@@ -408,61 +437,11 @@ impl<'a> Pass<'a> {
         }
         Ok(positions.into_iter().collect())
     }
-
-    /// A job's own reason, if it does not say that already.
-    fn tell_one(&mut self, id: JobId, wait: &Wait) {
-        let job = self.cluster.jobs.get(&id);
-        if job.is_some_and(|job| job.reason != wait.reason || job.reason_text != wait.text) {
-            self.push_reason(id, wait);
-        }
-    }
-
-    /// Why the jobs of a bucket wait, of which the pass will see no more.
-    fn tell(&mut self, line: &Line<'a>, spoken: &Spoken, wait: &Wait) {
-        let Some(from) = spoken.from else {
-            return;
-        };
-        let ready = line.bucket.saying_else(wait.said(), from);
-        let due = line.due.iter().copied().filter(|key| *key >= from);
-        for key in ready.chain(due).filter(|key| Some(key.job) != spoken.apart) {
-            if !self.push_reason(key.job, wait) {
-                break;
-            }
-        }
-    }
-
-    /// Jobs whose begin time has not come.
-    fn tell_dated(&mut self, lines: &[Line<'a>]) {
-        let wait = Wait::bare(Reason::BeginTime);
-        let mut silent: Vec<Key> = Vec::new();
-        for line in lines {
-            let most = self.budget.reasons as usize + 1;
-            silent.extend(line.bucket.silent_until_begin(self.at).take(most));
-        }
-        silent.sort_unstable();
-        for key in silent {
-            if !self.push_reason(key.job, &wait) {
-                break;
-            }
-        }
-    }
-
-    /// Whether there was room for it.
-    fn push_reason(&mut self, job: JobId, wait: &Wait) -> bool {
-        if self.plan.reasons.len() >= self.budget.reasons as usize {
-            self.plan.more_reasons = true;
-            return false;
-        }
-        let text = wait.text.clone().into_owned();
-        self.plan.reasons.push((job, wait.reason, text));
-        true
-    }
 }
 
 /// The parts of a job on nodes of a set, some of which it must get.
 fn pick(
-    rooms: &Rooms<'_>,
-    judge: &Judge,
+    (rooms, judge, cap): (&Rooms<'_>, &Judge, Option<&Cap>),
     (set, holes): (&mut Set, &mut Holes),
     ask: &Ask<'_>,
     (partition, until, required): (u128, Millis, &[usize]),
@@ -475,6 +454,7 @@ fn pick(
         all: set.all,
         partition,
         until,
+        cap,
     };
     if nodes == 1 && required.is_empty() && !ask.widen {
         let need = sought.need;

@@ -63,6 +63,7 @@ pub(crate) struct Reserved {
     first: u32,
     wide: u32,
     overdue: u32,
+    failed: u32,
 }
 
 /// What decides whether a blocked job gets a reservation.
@@ -81,7 +82,18 @@ const WIDE: u32 = 8;
 /// Blocked jobs that are past their due time that get one besides.
 const OVERDUE: u32 = 8;
 
+/// Blocked jobs for which there is no place at any time, whatever ends: so many are looked at. What they were granted is for others.
+const FAILED: u32 = 16;
+
 impl Reserved {
+    /// What was granted before stands; a job that was granted one has no place at any time.
+    pub(crate) fn fails(&mut self, before: Self) {
+        *self = Self {
+            failed: before.failed + 1,
+            ..before
+        };
+    }
+
     /// Whether a blocked job gets a reservation; asked in order of [`Key`], and counted.
     pub(crate) fn grants(&mut self, claim: Claim, at: Millis) -> bool {
         let (count, most) = if self.first < FIRST {
@@ -100,7 +112,8 @@ impl Reserved {
 
     /// Whether no job can get one any more, so that a pass need not ask.
     pub(crate) fn is_full(&self) -> bool {
-        self.first >= FIRST && self.wide >= WIDE && self.overdue >= OVERDUE
+        let given = self.first >= FIRST && self.wide >= WIDE && self.overdue >= OVERDUE;
+        given || self.failed >= FAILED
     }
 }
 

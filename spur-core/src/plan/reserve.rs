@@ -5,6 +5,7 @@
 
 use super::ask::{Ask, Need};
 use super::bits::Bits;
+use super::caps::Cap;
 use super::devices::{self, Place};
 use super::fit::{Part, Source, pick};
 use super::rooms::Rooms;
@@ -16,10 +17,14 @@ use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-/// Reservations in one pass that look at all moments and nodes, because their jobs want more than so many nodes that are alike.
+/// Reservations of one partition in one pass that look at all moments and nodes, because their jobs want more than so many nodes
+/// that are alike.
 const SEARCHES_MOST: u32 = 8;
+
+/// The same of all partitions together; the first of a partition is looked for in any case.
+const SEARCHES_ALL: u32 = 32;
 
 /// Nodes by the first moment at which they fit a part.
 struct Earliest {
@@ -37,16 +42,29 @@ pub(super) struct Reserving {
     bounds: Vec<Bounds>,
     /// By class.
     earliest: Vec<Option<Earliest>>,
-    searches: u32,
+    /// By partition: reservations that were found by looking at all moments and nodes.
+    searches: BTreeMap<usize, u32>,
 }
 
 /// A job that wants a reservation.
 pub(super) struct Wanted<'w> {
     pub(super) class: usize,
+    /// Position of its partition.
+    pub(super) partition: usize,
     pub(super) ask: Ask<'w>,
     pub(super) allowed: &'w Bits,
     pub(super) required: &'w [usize],
     pub(super) limit: TimeLimit,
+    /// What its partition's jobs may have of a node together.
+    pub(super) cap: Option<&'w Cap>,
+}
+
+/// When a job is over that starts at a moment and has such a limit.
+pub(super) fn end_of(start: Millis, limit: TimeLimit) -> Millis {
+    match limit {
+        TimeLimit::Secs(secs) => start.plus_secs(secs),
+        TimeLimit::Unlimited => NEVER,
+    }
 }
 
 impl Reserving {
@@ -56,7 +74,7 @@ impl Reserving {
             futures: Futures::none(nodes),
             bounds: Vec::new(),
             earliest: std::iter::repeat_with(|| None).take(classes).collect(),
-            searches: 0,
+            searches: BTreeMap::new(),
         }
     }
 
@@ -67,10 +85,7 @@ impl Reserving {
         wanted: &Wanted<'_>,
     ) -> Option<(Millis, Vec<NodeShare>)> {
         let (start, parts) = self.place(rooms, wanted)?;
-        let end = match wanted.limit {
-            TimeLimit::Secs(secs) => start.plus_secs(secs),
-            TimeLimit::Unlimited => NEVER,
-        };
+        let end = end_of(start, wanted.limit);
         let places = parts.iter().filter_map(|part| {
             let slot = *rooms.slots.get(part.slot)?;
             let free = free_at(self.futures.of(rooms, part.slot), start)?;
@@ -97,11 +112,14 @@ impl Reserving {
                 return found;
             }
         }
-        if self.searches >= SEARCHES_MOST {
+        let own = self.searches.get(&wanted.partition).copied().unwrap_or(0);
+        let all: u32 = self.searches.values().sum();
+        if own >= SEARCHES_MOST || (own > 0 && all >= SEARCHES_ALL) {
             return None;
         }
-        self.searches += 1;
-        self.search(rooms, wanted)
+        let found = self.search(rooms, wanted)?;
+        self.searches.insert(wanted.partition, own + 1);
+        Some(found)
     }
 
     /// So many nodes with equal parts: those that come first in order of all that fit at the first moment at which enough do.
@@ -129,10 +147,11 @@ impl Reserving {
             let nodes = rooms.slots.iter().enumerate();
             let slots = nodes.map(|(at, slot)| {
                 let free = free_at(self.futures.of(rooms, at), moment);
-                Slot {
+                let slot = Slot {
                     free: free.unwrap_or(slot.free),
                     ..*slot
-                }
+                };
+                Cap::at(wanted.cap, (at, slot), moment)
             });
             let later = Later {
                 rooms,
@@ -243,7 +262,10 @@ impl Earliest {
                 ready.push((moment, at, version));
                 continue;
             }
-            let fits = |slot: &Slot<'_>| slot.fits(&wanted.ask, self.need);
+            let fits = |slot: &Slot<'_>, moment: Millis| {
+                let slot = Cap::at(wanted.cap, (at as usize, *slot), moment);
+                slot.fits(&wanted.ask, self.need)
+            };
             let moment = futures.first(rooms, (at as usize, self.need.gpus), fits);
             self.nodes
                 .extend(moment.map(|moment| Reverse((moment, at, now))));

@@ -58,10 +58,7 @@ impl<'a> Rooms<'a> {
                 *entry = Some(position);
             }
         }
-        let slot = |(_, row, shape): (NodeId, &'a Row, _)| Slot {
-            shape,
-            free: row.free,
-        };
+        let slot = |(_, row, shape): (NodeId, &'a Row, _)| Slot::of(shape, row.free);
         let mut rooms = Self {
             cluster,
             at,

@@ -5,6 +5,7 @@
 
 use super::ask::{Ask, Need};
 use super::bits::Bits;
+use super::caps::Cap;
 use super::devices;
 use super::fit::Source;
 use super::frag::{self, Models, Scorer, State};
@@ -82,6 +83,20 @@ pub(super) struct Sought<'s> {
     pub(super) partition: u128,
     /// When the job's limit ends it.
     pub(super) until: Millis,
+    /// What its partition's jobs may have of a node together.
+    pub(super) cap: Option<&'s Cap>,
+}
+
+impl Sought<'_> {
+    /// Whether the node at a position may be used, if it has room.
+    fn is_open(&self, rooms: &Rooms<'_>, position: usize) -> bool {
+        let capped = || {
+            let slot = rooms.slot_until(position, self.until)?;
+            Some(Cap::until(self.cap, (position, slot), self.until))
+        };
+        (self.all || self.allowed.contains(position))
+            && (self.cap.is_none() || capped().is_some_and(|slot| slot.fits(self.ask, self.need)))
+    }
 }
 
 impl Known {
@@ -163,7 +178,7 @@ impl Known {
                         .get(number)
                         .into_iter()
                         .flat_map(|group| &group.nodes);
-                    let open = |at: &&u32| sought.all || sought.allowed.contains(**at as usize);
+                    let open = |at: &&u32| sought.is_open(rooms, **at as usize);
                     let nodes = nodes.filter(open).map(|at| (score, *at));
                     let before = found.len();
                     match wanted {
@@ -229,9 +244,9 @@ impl Holes {
         rooms.versions.get(at as usize) == Some(&version)
     }
 
-    fn first(&mut self, rooms: &Rooms<'_>) -> Option<(Score, u32)> {
+    fn first(&mut self, rooms: &Rooms<'_>, sought: Sought<'_>) -> Option<(Score, u32)> {
         while let Some(Reverse((score, at, version))) = self.best.peek().copied() {
-            if Self::is_true(rooms, at, version) {
+            if Self::is_true(rooms, at, version) && sought.is_open(rooms, at as usize) {
                 return Some((score, at));
             }
             self.best.pop();
@@ -239,10 +254,11 @@ impl Holes {
         None
     }
 
-    fn all(&self, rooms: &Rooms<'_>, into: &mut Vec<(Score, u32)>) {
+    fn all(&self, rooms: &Rooms<'_>, sought: Sought<'_>, into: &mut Vec<(Score, u32)>) {
         let current = self.best.iter();
-        let current =
-            current.filter(|Reverse((_, at, version))| Self::is_true(rooms, *at, *version));
+        let current = current.filter(|Reverse((_, at, version))| {
+            Self::is_true(rooms, *at, *version) && sought.is_open(rooms, *at as usize)
+        });
         into.extend(current.map(|Reverse((score, at, _))| (*score, *at)));
     }
 }
@@ -256,7 +272,7 @@ pub(super) fn best(
 ) -> Option<usize> {
     holes.catch_up(rooms, judge, sought);
     let open = known.window((rooms, judge), sought, Wanted::One);
-    let hole = holes.first(rooms);
+    let hole = holes.first(rooms, sought);
     let (_, at) = open.into_iter().chain(hole).min()?;
     Some(at as usize)
 }
@@ -285,7 +301,7 @@ impl<'c, 'a> Choice<'c, 'a> {
             Wanted::Some(sought.ask.nodes_min as usize)
         };
         let mut fitting = known.window((rooms, judge), sought, wanted);
-        holes.all(rooms, &mut fitting);
+        holes.all(rooms, sought, &mut fitting);
         fitting.sort_unstable();
         fitting.dedup();
         let fitting = fitting.into_iter().map(|(_, at)| at as usize);
@@ -307,8 +323,10 @@ impl<'a> Source<'a> for Choice<'_, 'a> {
     }
 
     fn slot(&self, position: usize) -> Slot<'a> {
-        let slot = self.rooms.slot_until(position, self.sought.until);
-        slot.unwrap_or(self.rooms.slots[position])
+        let until = self.sought.until;
+        let slot = self.rooms.slot_until(position, until);
+        let slot = slot.unwrap_or(self.rooms.slots[position]);
+        Cap::until(self.sought.cap, (position, slot), until)
     }
 
     fn required(&self) -> &[usize] {

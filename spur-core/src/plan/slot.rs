@@ -63,20 +63,39 @@ impl Free {
 pub(crate) struct Slot<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) free: Free,
+    /// No more of its CPUs than this, whatever is free: what the partition may give of it.
+    pub(crate) most: u32,
 }
 
 impl<'a> Slot<'a> {
     /// A node of that shape as it would be if nothing ran and nothing were sick.
     pub(crate) fn empty(shape: &'a Shape) -> Self {
-        Self {
-            shape,
-            free: Free::all(shape),
-        }
+        Self::of(shape, Free::all(shape))
     }
 
-    /// Free CPUs.
+    /// A node of that shape of which so much is free.
+    pub(crate) fn of(shape: &'a Shape, free: Free) -> Self {
+        let most = u32::MAX;
+        Self { shape, free, most }
+    }
+
+    /// The same with no more than so many CPUs, if that is bounded.
+    pub(crate) fn at_most(self, cpus: Option<u32>) -> Self {
+        let most = cpus.unwrap_or(u32::MAX);
+        Self { most, ..self }
+    }
+
+    /// Free CPUs that a job may have.
     pub(crate) fn cpus(&self) -> u32 {
-        self.free.all_cpus()
+        self.free.all_cpus().min(self.most)
+    }
+
+    /// Free memory that a job with this ask may have, MiB.
+    pub(super) fn memory(&self, ask: &Ask<'_>) -> u64 {
+        match ask.memory_most {
+            0 => self.free.memory,
+            most => self.free.memory.min(most),
+        }
     }
 
     /// Free GPUs of a model (any, if empty) that can all be held at once.
@@ -101,7 +120,7 @@ impl<'a> Slot<'a> {
             }
             MemoryRequest::PerCpu(_) | MemoryRequest::PerNode(_) | MemoryRequest::Default => 0,
         };
-        match self.free.memory.checked_div(each) {
+        match self.memory(ask).checked_div(each) {
             Some(by_memory) => room.min(u32::try_from(by_memory).unwrap_or(u32::MAX)),
             None => room,
         }
@@ -129,7 +148,7 @@ impl<'a> Slot<'a> {
     /// The same by counts alone.
     fn task_count(&self, ask: &Ask<'_>) -> u32 {
         let cpus = self.cpus();
-        let out = (ask.exclusive && !self.free.idle)
+        let out = (ask.exclusive && !(self.free.idle && self.shape.cpus <= self.most))
             || cpus < ask.mincpus
             || self.shape.sockets < ask.sockets
             || !self.memory_fits(ask);
@@ -150,7 +169,7 @@ impl<'a> Slot<'a> {
         match ask.memory {
             MemoryRequest::PerCpu(mib) if mib > 0 && !ask.exclusive => {
                 let each = mib.saturating_mul(u64::from(ask.cpus_per_task));
-                tasks.min(u32::try_from(self.free.memory / each).unwrap_or(u32::MAX))
+                tasks.min(u32::try_from(self.memory(ask) / each).unwrap_or(u32::MAX))
             }
             MemoryRequest::PerCpu(_)
             | MemoryRequest::PerGpu(_)
@@ -161,9 +180,9 @@ impl<'a> Slot<'a> {
 
     /// Whether the memory suffices that does not depend on the number of tasks. `--mem=0` wants all of the node's.
     fn memory_fits(&self, ask: &Ask<'_>) -> bool {
-        let free = self.free.memory;
+        let free = self.memory(ask);
         match ask.memory {
-            MemoryRequest::PerNode(0) => free == self.shape.memory_mib,
+            MemoryRequest::PerNode(0) => self.free.memory == self.shape.memory_mib,
             MemoryRequest::PerNode(mib) => free >= mib,
             MemoryRequest::PerCpu(mib) if ask.exclusive => free >= mib,
             MemoryRequest::PerCpu(mib) => free >= mib.saturating_mul(u64::from(ask.mincpus)),

@@ -131,7 +131,7 @@ struct Return {
 
 impl Rooms<'_> {
     /// When a hold is over as far as can be told.
-    fn over(&self, until: Millis) -> Millis {
+    pub(super) fn over(&self, until: Millis) -> Millis {
         if until > self.at {
             until
         } else {
@@ -320,7 +320,7 @@ impl Futures {
         &mut self,
         rooms: &Rooms<'a>,
         (at, gpus): (usize, u32),
-        holds: impl Fn(&Slot<'a>) -> bool,
+        holds: impl Fn(&Slot<'a>, Millis) -> bool,
     ) -> Option<Millis> {
         let slot = *rooms.slots.get(at)?;
         let steps = self.of(rooms, at);
@@ -330,13 +330,14 @@ impl Futures {
         };
         let enough = steps.partition_point(|step| step.free.gpus.count_ones() < gpus);
         let (first, others) = steps.get(enough..)?.split_first()?;
-        if holds(&with(first)) {
+        if holds(&with(first), first.at) {
             return Some(first.at);
         }
-        if !holds(&with(others.last()?)) {
+        let last = others.last()?;
+        if !holds(&with(last), last.at) {
             return None;
         }
-        let first = others.partition_point(|step| !holds(&with(step)));
+        let first = others.partition_point(|step| !holds(&with(step), step.at));
         others.get(first).map(|step| step.at)
     }
 

@@ -21,6 +21,14 @@ impl Wait {
         }
     }
 
+    /// For room, of which there is too little; of its partition's nodes so many take jobs.
+    pub(super) fn for_room(ask: &Ask<'_>, ready: usize) -> Self {
+        Self {
+            reason: Reason::Resources,
+            text: describe(ask, ready).into(),
+        }
+    }
+
     /// As jobs of a bucket say it.
     pub(super) fn said(&self) -> Said {
         Said::of(self.reason, &self.text)
@@ -35,7 +43,7 @@ impl From<(Reason, String)> for Wait {
 }
 
 /// What the job waits for, in words that change only when its partition's nodes do.
-pub(super) fn describe(ask: &Ask<'_>, ready: usize) -> String {
+fn describe(ask: &Ask<'_>, ready: usize) -> String {
     let gpus = |count: u32| match (ask.model, count) {
         ("", 1) => "1 GPU".to_owned(),
         ("", count) => format!("{count} GPUs"),

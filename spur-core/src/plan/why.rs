@@ -7,7 +7,9 @@
 
 mod advice;
 mod amount;
+mod blocked;
 mod holders;
+mod look;
 mod words;
 
 #[cfg(test)]
@@ -20,12 +22,11 @@ use super::ask::Ask;
 use crate::api::{Explanation, JobView, NodeView, StartBasis, StartEstimate, Stop, Stopped};
 use crate::id::{JobId, NodeName};
 use crate::job::state::{JobState, Reason};
-use crate::node::AdminState;
 use crate::partition::Partition;
 use crate::slurm::codes;
-use crate::slurm::constraint::{self, Constraint};
 use crate::time::Millis;
-use amount::{Amount, Want};
+use amount::Want;
+use look::{condition, free_of, look, rests_until};
 use std::collections::BTreeMap;
 
 /// Most names in one group of nodes.
@@ -50,6 +51,8 @@ pub struct Known<'a> {
     pub expected: Option<StartEstimate>,
     /// Whether the planner holds this node's room back for other jobs now.
     pub held_back: &'a dyn Fn(&NodeView) -> bool,
+    /// Whether nodes hang on switches or are in blocks.
+    pub network: bool,
 }
 
 /// Explains a job that waits; `None` for one that does not.
@@ -57,10 +60,14 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
     if job.state != JobState::Pending {
         return None;
     }
-    let ask = Ask::of(&job.spec);
-    let want = Want::of(&ask);
-    let found = look(job, &want, known);
+    let ask = ask_of(job, known);
+    let want = Want::of(&ask, known.partition);
+    let mut found = look(job, (&ask, &want), known);
     let back = holders::returns(&want, &found, known);
+    let blocked = blocked::of(&want, &found, &back);
+    let network = blocked::network(job, &ask, known);
+    blocked::apart(job, (&ask, &want), network.is_some(), &mut found);
+    let (network, network_until) = network.unzip();
     let mut answer = Explanation {
         job: job.id,
         reason: job.reason,
@@ -76,6 +83,9 @@ pub fn explain(job: &JobView, known: &Known<'_>) -> Option<Explanation> {
         by_limits: back.enough,
         expected: expected(job, known),
         advice: Vec::new(),
+        network,
+        network_until,
+        blocked,
     };
     answer.advice = advice::of(job, &want, &answer, &found, known);
     Some(answer)
@@ -97,22 +107,29 @@ pub fn needs(job: &JobView) -> String {
     let spec = &job.spec;
     let ask = Ask::of(spec);
     let (named, not) = (&spec.nodelist, &spec.exclude);
+    let until = spec.switches.as_ref().map(|_| job.eligible);
     format!(
-        "{ask:?} {} {named:?} {not:?} {}",
+        "{ask:?} {} {named:?} {not:?} {} {until:?}",
         spec.partition, spec.constraint
     )
 }
 
+fn ask_of<'a>(job: &'a JobView, known: &Known<'_>) -> Ask<'a> {
+    let ask = Ask::of(&job.spec);
+    known
+        .partition
+        .map_or(ask, |partition| ask.within(partition))
+}
+
 /// When there is room for a job.
 pub fn room(job: &JobView, known: &Known<'_>) -> Room {
-    let ask = Ask::of(&job.spec);
-    let want = Want::of(&ask);
-    let found = look(job, &want, known);
-    let ready = found
-        .iter()
-        .filter(|(_, stop, _)| matches!(stop, Stop::Nothing | Stop::Shape));
+    let ask = ask_of(job, known);
+    let want = Want::of(&ask, known.partition);
+    let found = look(job, (&ask, &want), known);
+    let ready = found.iter().filter(|(_, stop, _)| *stop == Stop::Nothing);
     if want.spreads || ready.count() >= want.nodes_min as usize {
-        return Room::Now;
+        let until = blocked::network(job, &ask, known).map(|(_, until)| until);
+        return until.map_or(Room::Now, Room::By);
     }
     let back = holders::returns(&want, &found, known);
     back.enough.map_or(Room::Unknown, Room::By)
@@ -151,23 +168,6 @@ pub fn is_kept(reason: Reason) -> bool {
     }
 }
 
-/// Each node of the job's partition with the first thing that stops the job there.
-fn look<'a>(
-    job: &JobView,
-    want: &Want<'_>,
-    known: &Known<'a>,
-) -> Vec<(&'a NodeView, Stop, String)> {
-    // One that makes no sense was refused at submission.
-    let features = constraint::parse(&job.spec.constraint).unwrap_or_default();
-    let here = |view: &&NodeView| view.partitions.contains(&job.spec.partition);
-    let nodes = known.nodes.iter().copied().filter(here);
-    let told = |view| {
-        let (stop, detail) = first_stop(job, (want, &features), view, known);
-        (view, stop, detail)
-    };
-    nodes.map(told).collect()
-}
-
 /// A job that is held never starts by itself, and one that waits for a time not before it.
 fn expected(job: &JobView, known: &Known<'_>) -> Option<StartEstimate> {
     let bare = |start, basis| {
@@ -203,103 +203,12 @@ pub fn unavailable<'a>(
         .collect()
 }
 
-fn first_stop(
-    job: &JobView,
-    (want, features): (&Want<'_>, &Constraint),
-    view: &NodeView,
-    known: &Known<'_>,
-) -> (Stop, String) {
-    if let Some(stop) = unwanted(job, view) {
-        return (stop, String::new());
-    }
-    let has = |name: &str| view.features.iter().any(|feature| feature == name);
-    if !features.matches_by(has) {
-        let theirs = match view.features.as_slice() {
-            [] => "has none".to_owned(),
-            all => format!("has {}", all.join(",")),
-        };
-        return (Stop::Feature, theirs);
-    }
-    let node = &view.node;
-    let whole = Amount::whole(node, want.model);
-    if let Some(lack) = want.lacks(&whole) {
-        return (Stop::TooSmall, want.has(&whole, lack));
-    }
-    if job.uncleaned.contains(&node.id) {
-        return (Stop::Unclean, String::new());
-    }
-    if job.avoid.contains(&node.id) {
-        return (Stop::LaunchFailed, String::new());
-    }
-    if let Some((stop, detail)) = condition(view) {
-        return (stop, detail);
-    }
-    if want.lacks(&Amount::well(node, want.model)).is_some() {
-        return (Stop::SickGpus, sick(view));
-    }
-    let free = Amount::free(node, want.model);
-    if want.exclusive && !node.jobs.is_empty() {
-        let jobs = node.jobs.len();
-        let plural = if jobs == 1 { "" } else { "s" };
-        return (Stop::Busy, format!("used by {jobs} job{plural}"));
-    }
-    match want.lacks(&free) {
-        Some(lack) => (Stop::Busy, want.free(&free, lack)),
-        None if (known.held_back)(view) => (Stop::Shape, "kept for jobs before it".to_owned()),
-        None => (Stop::Nothing, String::new()),
-    }
-}
-
-/// What the job itself says against a node.
-fn unwanted(job: &JobView, view: &NodeView) -> Option<Stop> {
-    let spec = &job.spec;
-    let is = |name: &String| name == view.node.name.as_str();
-    if spec.exclude.iter().any(is) {
-        return Some(Stop::Excluded);
-    }
-    let only_named = spec.nodelist.len() >= spec.nodes_max as usize;
-    (only_named && !spec.nodelist.is_empty() && !spec.nodelist.iter().any(is))
-        .then_some(Stop::NotNamed)
-}
-
-/// Why a node takes no job at all.
-fn condition(view: &NodeView) -> Option<(Stop, String)> {
-    let node = &view.node;
-    let reason = || node.reason.clone();
-    if node.admin == AdminState::Down {
-        return Some((Stop::Down, reason()));
-    }
-    if node.lost {
-        return Some((Stop::Down, "it was silent for too long".to_owned()));
-    }
-    if !node.connected {
-        return Some((Stop::Silent, String::new()));
-    }
-    if node.admin == AdminState::Drain {
-        return Some((Stop::Drained, reason()));
-    }
-    if !node.has_required_fence() {
-        return Some((Stop::Unfenced, node.fence_note.clone()));
-    }
-    if node.next_inventory.is_some() {
-        return Some((Stop::Changing, String::new()));
-    }
-    let trouble = node.trouble.as_ref().filter(|_| node.is_resting())?;
-    Some((Stop::Resting, trouble.why.clone()))
-}
-
-fn sick(view: &NodeView) -> String {
-    let node = &view.node;
-    let gpus = &node.gpus_sick;
-    let plural = if gpus.len() == 1 { "" } else { "s" };
-    match node.gpu_notes.first() {
-        Some(note) if gpus.len() == 1 => format!("GPU {gpus} out of order: {}", note.why),
-        Some(_) | None => format!("GPU{plural} {gpus} out of order"),
-    }
-}
-
 /// Nodes with the same stop and detail, in the order of stops, larger groups first.
 fn grouped(found: &[(&NodeView, Stop, String)]) -> Vec<Stopped> {
+    let until = |stop: Stop, views: &[&NodeView]| {
+        let rest = views.iter().filter_map(|view| rests_until(view));
+        rest.max().filter(|_| stop == Stop::Resting)
+    };
     let mut groups: BTreeMap<(Stop, &str), Vec<&NodeView>> = BTreeMap::new();
     for (view, stop, detail) in found {
         groups
@@ -323,6 +232,7 @@ fn grouped(found: &[(&NodeView, Stop, String)]) -> Vec<Stopped> {
                 by: stop,
                 detail: detail.to_owned(),
                 nodes: u32::try_from(views.len()).unwrap_or(u32::MAX),
+                until: until(stop, &views),
                 names: views
                     .iter()
                     .take(NAMES_MAX)

@@ -67,6 +67,7 @@ pub fn would_start(
         priority: record.priority,
         eligible: record.eligible,
         due: super::policy::due(record),
+        rank: None,
     });
     match (expected.start, expected.basis) {
         (Some(start), Basis::Estimated | Basis::Reserved) => {

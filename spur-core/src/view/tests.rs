@@ -131,3 +131,19 @@ fn filters() {
         "named ones are always shown"
     );
 }
+
+#[test]
+fn a_node_that_was_silent_for_too_long_says_so_and_an_operators_reason_stays() {
+    let mut world = World::new(2, 8);
+    let mut lost = |node: u32, reason: &str| {
+        let node = NodeId(node);
+        let entry = world.cluster.nodes.get_mut(&node).unwrap();
+        (entry.lost, entry.connected) = (true, false);
+        entry.reason = reason.to_owned();
+        node_view(&world.cluster, &world.cluster.nodes[&node]).node
+    };
+    let silent = lost(0, "");
+    assert_eq!(silent.reason, "Not responding");
+    assert_eq!(silent.reason_by, Some((Uid(0), silent.last_seen)));
+    assert_eq!(lost(1, "bad fan").reason, "bad fan");
+}

@@ -8,9 +8,11 @@ use spur_core::api::{
 };
 use spur_core::id::JobId;
 use spur_core::job::state::{JobState, Reason};
-use spur_core::plan::outlook::{Asked, Basis, Expected};
+use spur_core::partition::Partition;
+use spur_core::plan::outlook::{Asked, Basis, Expected, Rank};
 use spur_core::plan::why::{self, Known, Room};
 use spur_core::time::Millis;
+use spur_core::topology::TopologyPlugin;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,21 +32,29 @@ pub(super) fn explain(
     let planned = view.planned(Some(job));
     let known = Known {
         at,
-        partition: view
-            .partitions
-            .iter()
-            .find(|partition| partition.name == row.spec.partition),
+        partition: partition_of(view, &row),
         nodes: &nodes,
         job: &|id| view.job(id).map(|row| &**row),
         ahead: ahead(view, &row, at),
         expected: row.expected.clone(),
         held_back: &|node| planned.contains(&node.node.id),
+        network: has_network(view),
     };
     let whole = why::explain(&row, &known)
         .ok_or_else(|| refuse(RefusalKind::JobNotPending, job.to_string()))?;
     let own = caller.operator || row.spec.owner.uid == caller.uid;
     let told = if own { whole } else { outside(whole) };
     Ok(Reply::Explanation(Box::new(told)))
+}
+
+fn partition_of<'v>(view: &'v View, row: &JobView) -> Option<&'v Partition> {
+    let mut all = view.partitions.iter();
+    all.find(|partition| partition.name == row.spec.partition)
+}
+
+/// Whether nodes hang on switches or are in blocks.
+fn has_network(view: &View) -> bool {
+    view.topology.plugin != TopologyPlugin::None
 }
 
 /// What everybody may know: the reason, the place in the queue, the expected start.
@@ -56,6 +66,7 @@ fn outside(whole: Explanation) -> Explanation {
         releases: Vec::new(),
         by_limits: None,
         advice: Vec::new(),
+        blocked: None,
         ..whole
     }
 }
@@ -92,6 +103,19 @@ pub(super) struct Filler<'v> {
     estimates: bool,
     nodes: Vec<&'v NodeView>,
     rooms: BTreeMap<String, Room>,
+    /// Of all waiting jobs, once an estimate is asked for.
+    ranks: Option<BTreeMap<JobId, Rank>>,
+}
+
+fn asked(row: &JobView) -> Asked<'_> {
+    Asked {
+        job: row.id,
+        spec: &row.spec,
+        priority: row.priority,
+        eligible: row.eligible,
+        due: row.due,
+        rank: None,
+    }
 }
 
 impl<'v> Filler<'v> {
@@ -107,6 +131,7 @@ impl<'v> Filler<'v> {
                 Vec::new()
             },
             rooms: BTreeMap::new(),
+            ranks: None,
         }
     }
 
@@ -145,11 +170,8 @@ impl<'v> Filler<'v> {
             basis,
             nodes,
         } = view.outlook.expected(&Asked {
-            job: row.id,
-            spec: &row.spec,
-            priority: row.priority,
-            eligible: row.eligible,
-            due: row.due,
+            rank: self.rank(row.id),
+            ..asked(row)
         });
         let (start, basis) = match (start, basis) {
             (Some(start), Basis::Estimated) => match self.room(row) {
@@ -159,7 +181,11 @@ impl<'v> Filler<'v> {
             },
             (start, Basis::Estimated) => (start, StartBasis::Estimated),
             (start, Basis::Reserved) => (start, StartBasis::Reserved),
-            (start, Basis::Never) => (start, StartBasis::Never),
+            // What the planner counts has no room for it: nodes that rest will take jobs again.
+            (start, Basis::Never) => match self.room(row) {
+                Room::By(at) => (Some(at.max(row.eligible)), StartBasis::Estimated),
+                Room::Now | Room::Unknown => (start, StartBasis::Never),
+            },
         };
         let rows = nodes.iter().filter_map(|id| view.node(*id));
         Some(StartEstimate {
@@ -167,6 +193,17 @@ impl<'v> Filler<'v> {
             basis,
             nodes: rows.map(|row| row.node.name.clone()).collect(),
         })
+    }
+
+    /// Where a job stands among those that the planner's summary does not tell from it.
+    fn rank(&mut self, job: JobId) -> Option<Rank> {
+        let view = self.view;
+        let ranks = self.ranks.get_or_insert_with(|| {
+            let rows = view.jobs.iter();
+            let waits = |row: &&Arc<JobView>| row.state == JobState::Pending && row.priority > 0;
+            view.outlook.ranks(rows.filter(waits).map(|row| asked(row)))
+        });
+        ranks.get(&job).copied()
     }
 
     /// Sums of what is free over all nodes tell nothing of a job that needs it on one: when that will be.
@@ -181,12 +218,13 @@ impl<'v> Filler<'v> {
         let view = self.view;
         let known = Known {
             at: self.at,
-            partition: None,
+            partition: partition_of(view, row),
             nodes: &self.nodes,
             job: &|id| view.job(id).map(|row| &**row),
             ahead: 0,
             expected: None,
             held_back: &|_| false,
+            network: has_network(view),
         };
         let room = why::room(row, &known);
         self.rooms.insert(needs, room);

@@ -9,7 +9,7 @@ use super::setup::hello;
 use spur_core::api::Refusal;
 use spur_core::cluster::Cluster;
 use spur_core::event::{Event, NodeHello};
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::job::Job;
 use spur_core::job::admit::admit;
 use spur_core::job::spec::JobSpec;
@@ -18,6 +18,7 @@ use spur_core::node::Node;
 use spur_core::plan::predict::{limit_secs, run_secs};
 use spur_core::resources::Inventory;
 use spur_core::time::Millis;
+use spur_core::topology::{Switch, Topology, TopologyPlugin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -161,7 +162,45 @@ fn added(cluster: &mut Cluster, count: u32) -> Result<Vec<NodeHello>, NoAnswer> 
             nodes.extend(hellos.iter().map(|hello| hello.name.clone()));
         }
     }
+    let names: Vec<NodeName> = hellos.iter().map(|hello| hello.name.clone()).collect();
+    cluster.rewire(wired(&cluster.topology, &name, &names));
     Ok(hellos)
+}
+
+/// The network with these nodes on it: on switches or blocks of their own, as large as that of the node that they are like, and
+/// beside it.
+fn wired(topology: &Topology, like: &NodeName, added: &[NodeName]) -> Topology {
+    let mut wired = topology.clone();
+    let mut all = topology.switches.iter();
+    let Some(leaf) = all.find(|switch| switch.nodes.contains(like)) else {
+        return wired;
+    };
+    let taken = |name: &String| topology.switches.iter().any(|switch| switch.name == *name);
+    let names = (1u32..).map(|n| format!("added-switch-{n}"));
+    let mut names = names.filter(|name| !taken(name));
+    let parts = added.chunks(leaf.nodes.len().max(1));
+    let fresh = parts.zip(names.by_ref()).map(|(nodes, name)| Switch {
+        name,
+        nodes: nodes.to_vec(),
+        switches: Vec::new(),
+    });
+    let fresh: Vec<Switch> = fresh.collect();
+    let beside: Vec<String> = fresh.iter().map(|switch| switch.name.clone()).collect();
+    wired.switches.extend(fresh);
+    if topology.plugin != TopologyPlugin::Tree {
+        return wired;
+    }
+    let above = |switch: &&mut Switch| switch.switches.contains(&leaf.name);
+    match (wired.switches.iter_mut().find(above), names.next()) {
+        (Some(above), _) => above.switches.extend(beside),
+        (None, Some(name)) => wired.switches.push(Switch {
+            name,
+            nodes: Vec::new(),
+            switches: std::iter::once(leaf.name.clone()).chain(beside).collect(),
+        }),
+        (None, None) => {}
+    }
+    wired
 }
 
 fn first(nodes: &[&Node]) -> Option<NodeId> {

@@ -11,7 +11,7 @@ use crate::time::Millis;
 use std::collections::BTreeMap;
 
 /// Ends closer to one another than so many milliseconds are one.
-const GRAIN: u64 = 600_000;
+const GRAIN: u64 = 20_000;
 
 /// What a job adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

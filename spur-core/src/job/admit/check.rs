@@ -4,7 +4,7 @@ use super::{bounds, features, missing, refuse};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::NodeName;
-use crate::job::limits::cpus_on_a_node;
+use crate::job::limits::Size;
 use crate::job::spec::JobSpec;
 use crate::node::Node;
 use crate::partition::Partition;
@@ -88,17 +88,18 @@ pub(super) fn satisfiable(
     spec: &JobSpec,
 ) -> Result<(), Refusal> {
     // A job that waits in vain for few switches takes any number.
-    let ask = Ask {
+    let mut ask = Ask {
         switches: 0,
-        ..Ask::of(spec)
+        ..Ask::of(spec).within(partition)
     };
+    if Size::of(spec).above(partition).is_some() {
+        // Slurm lets it wait, and so does this.
+        ask.memory_most = 0;
+    }
+    let ask = ask;
     let never = |text: String| Err(refuse(RefusalKind::NodeConfigUnavailable, text));
-    let (cpus, most) = (cpus_on_a_node(spec), partition.max_cpus_per_node);
-    if most > 0 && cpus > most {
-        return never(format!(
-            "{cpus} CPUs on a node, and partition {} gives at most {most}",
-            partition.name
-        ));
+    if let Some(capped) = missing::capped(partition, spec) {
+        return never(capped);
     }
     if quickly(cluster, partition, spec, &ask) {
         return Ok(());
@@ -114,7 +115,7 @@ pub(super) fn satisfiable(
     let sets = features::sets(cluster, &constraint, &nodes);
     let fits = |ask: &Ask<'_>| {
         sets.iter().any(|set| {
-            let mut empty = Empty::new(cluster, set.iter().copied(), spec);
+            let mut empty = Empty::new(cluster, partition, set.iter().copied(), spec);
             features::enough(cluster, &constraint, set, spec)
                 && empty.require_kinds(cluster, &constraint, ask)
                 && pick(&empty, ask).is_some()
@@ -156,7 +157,8 @@ fn quickly(cluster: &Cluster, partition: &Partition, spec: &JobSpec, ask: &Ask<'
         }
     };
     let shape = first.and_then(|node| cluster.shape(node.id));
-    shape.is_some_and(|shape| Slot::empty(shape).fits(ask, ask.even_part(1)))
+    let slot = shape.map(|shape| Slot::empty(shape).at_most(partition.cpus_of_a_node()));
+    slot.is_some_and(|slot| slot.fits(ask, ask.even_part(1)))
 }
 
 /// The partition's nodes; `None` if some of them never registered.
@@ -179,7 +181,12 @@ struct Empty<'a> {
 }
 
 impl<'a> Empty<'a> {
-    fn new(cluster: &'a Cluster, nodes: impl Iterator<Item = &'a Node>, spec: &JobSpec) -> Self {
+    fn new(
+        cluster: &'a Cluster,
+        partition: &Partition,
+        nodes: impl Iterator<Item = &'a Node>,
+        spec: &JobSpec,
+    ) -> Self {
         let wanted: BTreeSet<&str> = spec.nodelist.iter().map(String::as_str).collect();
         let fabric = cluster.fabric();
         let ranks = spec.contiguous.then(|| cluster.fleet().ranks());
@@ -199,7 +206,8 @@ impl<'a> Empty<'a> {
                 empty.required.push(empty.slots.len());
             }
             empty.nodes.push(node);
-            empty.slots.push(Slot::empty(shape));
+            let slot = Slot::empty(shape).at_most(partition.cpus_of_a_node());
+            empty.slots.push(slot);
             empty.leaves.push(fabric.leaf(node.id));
             let rank = ranks.as_ref().and_then(|ranks| ranks.get(&node.id));
             empty.ranks.extend(rank);

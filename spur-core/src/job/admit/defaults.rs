@@ -94,7 +94,13 @@ fn nodes_and_tasks(spec: &mut JobSpec) -> Result<(), Refusal> {
     if spec.nodes_set {
         spec.nodes_min = spec.nodes_min.max(1);
         if spec.nodes_max < spec.nodes_min || spec.nodes_max < named {
-            return Err(refuse(RefusalKind::InvalidNodeCount, String::new()));
+            let most = spec.nodes_max;
+            let text = if named > most {
+                format!("-w names {named} nodes, and -N takes at most {most}")
+            } else {
+                String::new()
+            };
+            return Err(refuse(RefusalKind::InvalidNodeCount, text));
         }
         spec.nodes_min = spec.nodes_min.max(named);
     } else {

@@ -94,10 +94,7 @@ fn give(
         ..Free::all(&shape)
     };
     let need = ask.even_part(1);
-    let slot = Slot {
-        shape: &shape,
-        free,
-    };
+    let slot = Slot::of(&shape, free);
     let share = slot.fits(ask, need).then(|| {
         let place = Place {
             node: Default::default(),

@@ -33,6 +33,7 @@ fn expected(world: &World, found: &Plan, id: JobId) -> Expected {
         priority: job.priority,
         eligible: job.eligible,
         due: policy::due(job),
+        rank: None,
     })
 }
 

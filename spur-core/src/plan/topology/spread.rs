@@ -87,18 +87,9 @@ impl Fabric {
         std::iter::successors(leaf, |at| self.domains.get(*at)?.parent)
             .filter(|at| *at < self.domains.len())
     }
-
-    /// The lowest domain above a leaf that has so many nodes; the highest if none has.
-    fn with_room(&self, leaf: usize, nodes: usize) -> usize {
-        let mut above = self.above(Some(leaf));
-        let first = above.find(|at| self.domains[*at].nodes >= nodes);
-        first
-            .or_else(|| self.above(Some(leaf)).last())
-            .unwrap_or(leaf)
-    }
 }
 
-/// Candidates of one leaf: a switch, or a block that is large enough for a segment.
+/// Candidates of one leaf: a switch or a block. A segment is within one, so a block smaller than that serves none.
 #[derive(Clone, Debug, Default)]
 struct Leaf {
     /// Required ones first.
@@ -126,8 +117,7 @@ impl<'f> Hung<'f> {
             all.filter(move |candidate| candidate.required == required)
         };
         for candidate in by_requirement(true).chain(by_requirement(false)) {
-            let at = candidate.leaf.map(|leaf| fabric.with_room(leaf, unit));
-            let Some(leaf) = at.and_then(|at| leaves.get_mut(at)) else {
+            let Some(leaf) = candidate.leaf.and_then(|at| leaves.get_mut(at)) else {
                 if candidate.required {
                     return None;
                 }

@@ -1,7 +1,7 @@
 //! What the owner of a waiting job can do about it.
 
 use super::amount::{Amount, Want};
-use super::{Known, condition};
+use super::{Known, condition, free_of};
 use crate::api::{Explanation, JobView, NodeView, Stop};
 use crate::job::state::Reason;
 use crate::slurm::timespec;
@@ -22,7 +22,7 @@ pub(super) fn of(
         Reason::Priority | Reason::Resources | Reason::None | Reason::ReqNodeNotAvail
     ) {
         all.extend(never(want, why, found));
-        all.extend(smaller(want, found));
+        all.extend(smaller(want, found, known));
         all.extend(elsewhere(job, want, known));
         all.extend(sick(found));
     }
@@ -115,17 +115,25 @@ fn never(
 }
 
 /// A smaller request that would start at once.
-fn smaller(want: &Want<'_>, found: &[(&NodeView, Stop, String)]) -> Option<String> {
+fn smaller(
+    want: &Want<'_>,
+    found: &[(&NodeView, Stop, String)],
+    known: &Known<'_>,
+) -> Option<String> {
     if want.each.gpus < 2 || want.nodes_min != 1 || want.exclusive || want.spreads {
         return None;
     }
-    let busy = found.iter().filter(|(_, stop, _)| *stop == Stop::Busy);
+    // What is kept for others is not free to a smaller job either.
+    let busy = found
+        .iter()
+        .filter(|(view, stop, _)| *stop == Stop::Busy && !(known.held_back)(view));
     let share = |gpus: u32, all: u64| all * u64::from(gpus) / u64::from(want.each.gpus);
     let fits = |free: &Amount| {
-        u64::from(free.cpus) >= share(free.gpus, want.each.cpus.into())
+        let cpus = free.cpus.min(free.allowed.unwrap_or(free.cpus));
+        u64::from(cpus) >= share(free.gpus, want.each.cpus.into())
             && free.memory >= share(free.gpus, want.each.memory)
     };
-    let free = busy.map(|(view, ..)| (Amount::free(&view.node, want.model), view));
+    let free = busy.map(|(view, ..)| (free_of(want, view, known), view));
     let (free, view) = free
         .filter(|(free, _)| free.gpus > 0 && fits(free))
         .max_by_key(|(free, _)| free.gpus)?;

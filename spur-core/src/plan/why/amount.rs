@@ -1,6 +1,7 @@
 //! How much a job wants on a node, and how much a node has of that.
 
 use crate::node::Node;
+use crate::partition::Partition;
 use crate::plan::ask::{Ask, GpuAsk};
 use crate::resources::{IdSet, MemoryRequest, NodeShare};
 
@@ -10,6 +11,8 @@ pub(super) struct Amount {
     pub(super) gpus: u32,
     pub(super) cpus: u32,
     pub(super) memory: u64,
+    /// CPUs that the partition's jobs may have of it together; `None`: as many as there are.
+    pub(super) allowed: Option<u32>,
 }
 
 /// What there is too little of.
@@ -17,6 +20,8 @@ pub(super) struct Amount {
 pub(super) enum Lack {
     Gpus,
     Cpus,
+    /// The partition gives no more of them there.
+    Allowed,
     Memory,
 }
 
@@ -44,6 +49,7 @@ impl Amount {
             gpus: of_model(node, model, &all, gpus),
             cpus: node.inventory.cpus.saturating_sub(cpus.len()),
             memory: node.inventory.memory_mib.saturating_sub(memory),
+            allowed: None,
         }
     }
 
@@ -53,13 +59,23 @@ impl Amount {
             gpus: of_model(node, model, &share.gpus, &node.gpus_sick),
             cpus: share.cpus.len(),
             memory: share.memory_mib,
+            allowed: None,
         }
+    }
+
+    /// The same where the partition may give so many CPUs more.
+    pub(super) fn capped(self, allowed: Option<u32>) -> Self {
+        Self { allowed, ..self }
     }
 
     pub(super) fn add(&mut self, other: Self) {
         self.gpus = self.gpus.saturating_add(other.gpus);
         self.cpus = self.cpus.saturating_add(other.cpus);
         self.memory = self.memory.saturating_add(other.memory);
+        let allowed = self.allowed.zip(other.allowed);
+        self.allowed = allowed
+            .map(|(mine, more)| mine.saturating_add(more))
+            .or(self.allowed);
     }
 }
 
@@ -87,10 +103,16 @@ pub(super) struct Want<'a> {
     /// The job takes unequal parts of several nodes, so that no single one decides.
     pub(super) spreads: bool,
     all_memory: bool,
+    /// Most CPUs of a node that the partition's jobs have together, and its name.
+    pub(super) cap: Option<(u32, &'a str)>,
 }
 
 impl<'a> Want<'a> {
-    pub(super) fn of(ask: &Ask<'a>) -> Self {
+    pub(super) fn of(ask: &Ask<'a>, partition: Option<&'a Partition>) -> Self {
+        let cap = partition.and_then(|partition| {
+            let most = partition.cpus_of_a_node()?;
+            Some((most, partition.name.as_str()))
+        });
         let spreads = ask.nodes_max > ask.nodes_min;
         let need = if spreads {
             ask.least_part()
@@ -99,8 +121,9 @@ impl<'a> Want<'a> {
         };
         let each = Amount {
             gpus: need.gpus,
-            cpus: need.tasks.saturating_mul(ask.cpus_per_task),
+            cpus: ask.cpus_for(need),
             memory: ask.memory_for(need),
+            allowed: None,
         };
         Self {
             each,
@@ -109,6 +132,7 @@ impl<'a> Want<'a> {
             exclusive: ask.exclusive,
             spreads,
             all_memory: ask.memory == MemoryRequest::PerNode(0),
+            cap,
         }
     }
 
@@ -119,6 +143,9 @@ impl<'a> Want<'a> {
         }
         if amount.cpus < self.each.cpus {
             return Some(Lack::Cpus);
+        }
+        if amount.allowed.is_some_and(|most| most < self.each.cpus) {
+            return Some(Lack::Allowed);
         }
         (amount.memory < self.each.memory).then_some(Lack::Memory)
     }
@@ -137,36 +164,61 @@ impl<'a> Want<'a> {
             },
             Lack::Gpus => format!("has {}", self.gpus(amount.gpus)),
             Lack::Cpus => format!("has {}", cpus(amount.cpus.into())),
+            Lack::Allowed => match self.cap {
+                Some((most, name)) => {
+                    format!("partition {name} gives at most {} of it", cpus(most.into()))
+                }
+                None => String::new(),
+            },
             Lack::Memory => format!("has {}", memory(amount.memory)),
         }
     }
 
-    /// What is free, where that is too little: `2 of 4 h200 free`.
-    pub(super) fn free(&self, free: &Amount, lack: Lack) -> String {
+    /// What is free of all that a node has, where that is too little: `2 of 8 h200 free`.
+    pub(super) fn free(&self, free: &Amount, whole: &Amount, lack: Lack) -> String {
         match lack {
-            Lack::Gpus => format!("{} of {} free", free.gpus, self.gpus(self.each.gpus)),
-            Lack::Cpus => format!("{} of {} free", free.cpus, cpus(self.each.cpus.into())),
-            Lack::Memory => format!(
-                "{} of {} free",
-                memory(free.memory),
-                memory(self.each.memory)
-            ),
+            Lack::Gpus => format!("{} of {} free", free.gpus, self.gpus(whole.gpus)),
+            Lack::Cpus => format!("{} of {} free", free.cpus, cpus(whole.cpus.into())),
+            Lack::Allowed => match self.cap {
+                Some((most, name)) => format!(
+                    "{} left of the {} that partition {name} gives there",
+                    free.allowed.unwrap_or(0),
+                    cpus(most.into())
+                ),
+                None => String::new(),
+            },
+            Lack::Memory => format!("{} of {} free", memory(free.memory), memory(whole.memory)),
         }
     }
 
-    /// What an amount is to the job: GPUs if it wants some, else CPUs.
-    pub(super) fn gives(&self, amount: &Amount) -> String {
+    /// Everything of which this is too little.
+    pub(super) fn lacking(&self, amount: &Amount) -> Lacking {
+        Lacking {
+            gpus: amount.gpus < self.each.gpus,
+            cpus: amount.allowed.unwrap_or(amount.cpus).min(amount.cpus) < self.each.cpus,
+            memory: amount.memory < self.each.memory,
+        }
+    }
+
+    /// What of an amount helps a job that lacks so much. If amounts are not what it lacks: the GPUs, else the CPUs.
+    pub(super) fn gives(&self, amount: &Amount, lacking: Lacking) -> Option<String> {
         let mut parts = Vec::new();
-        if self.each.gpus > 0 && amount.gpus > 0 {
+        if lacking.gpus && amount.gpus > 0 {
             parts.push(self.gpus(amount.gpus));
         }
-        if (self.each.gpus == 0 || parts.is_empty()) && amount.cpus > 0 {
+        if lacking.cpus && amount.cpus > 0 && amount.allowed != Some(0) {
             parts.push(cpus(amount.cpus.into()));
         }
-        if parts.is_empty() {
+        if lacking.memory && amount.memory > 0 {
             parts.push(memory(amount.memory));
         }
-        parts.join(", ")
+        if parts.is_empty() && (self.exclusive || lacking == Lacking::default()) {
+            parts.push(match amount.gpus {
+                0 => cpus(amount.cpus.into()),
+                count => self.gpus(count),
+            });
+        }
+        (!parts.is_empty()).then(|| listed(&parts))
     }
 
     /// The whole need: `4 h200, 32 CPUs and 64 GiB on one node`.
@@ -179,13 +231,14 @@ impl<'a> Want<'a> {
             parts.push(self.gpus(self.each.gpus));
         }
         if self.exclusive {
-            parts.insert(0, "all of it".to_owned());
-        } else if self.each.gpus == 0 || self.each.cpus > 1 {
+            return self.whole_text(&parts);
+        }
+        if self.each.gpus == 0 || self.each.cpus > 1 {
             parts.push(cpus(self.each.cpus.into()));
         }
         if self.all_memory {
             parts.push("all memory".to_owned());
-        } else if self.each.memory > 0 && !self.exclusive {
+        } else if self.each.memory > 0 {
             parts.push(memory(self.each.memory));
         }
         let where_to = match self.nodes_min {
@@ -194,6 +247,27 @@ impl<'a> Want<'a> {
         };
         format!("{} on {where_to}", listed(&parts))
     }
+
+    /// The need of a job that shares its nodes with no other.
+    fn whole_text(&self, parts: &[String]) -> String {
+        let with = match parts {
+            [] => String::new(),
+            parts if self.nodes_min == 1 => format!(" with {}", listed(parts)),
+            parts => format!(" with {} each", listed(parts)),
+        };
+        match self.nodes_min {
+            1 => format!("a whole node{with}"),
+            nodes => format!("{nodes} whole nodes{with}"),
+        }
+    }
+}
+
+/// What there is too little of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lacking {
+    gpus: bool,
+    cpus: bool,
+    memory: bool,
 }
 
 /// The need of a job that takes unequal parts.

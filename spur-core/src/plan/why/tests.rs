@@ -1,12 +1,14 @@
 //! Each reason that a waiting job can have: made, and what is then said of it.
 
+mod causes;
+
 use super::*;
 use crate::api::Release;
 use crate::event::Event;
 use crate::fixture::{World, batch, gang, gpus};
 use crate::id::{NodeId, Uid};
 use crate::job::spec::JobSpec;
-use crate::node::FenceState;
+use crate::node::{AdminState, FenceState};
 use crate::partition::PartitionState;
 use crate::resources::GpuCount;
 use crate::time::TimeLimit;
@@ -48,6 +50,7 @@ fn ask(world: &World, job: JobId, expected: Option<StartEstimate>) -> Explanatio
         ahead: u32::try_from(ahead.count()).unwrap(),
         expected,
         held_back: &|view| view.planned,
+        network: world.cluster.topology.plugin != crate::topology::TopologyPlugin::None,
     };
     explain(&asked, &known).expect("it waits")
 }
@@ -107,8 +110,8 @@ fn resources_says_what_is_missing_where_and_until_when() {
     assert_eq!(
         groups(&why),
         [
-            (Stop::Busy, 2, "2 of 4 h200 free"),
-            (Stop::Busy, 1, "0 of 4 h200 free"),
+            (Stop::Busy, 2, "2 of 8 h200 free"),
+            (Stop::Busy, 1, "0 of 8 h200 free"),
         ]
     );
     let end = world.job(three).ended.unwrap();
@@ -128,7 +131,7 @@ fn resources_says_what_is_missing_where_and_until_when() {
     assert_eq!(
         said(&why),
         format!(
-            "needs 4 h200 and 1 GiB on one node; n1 and n2: 2 of 4 h200 free; n3: 0 of 4 h200 free; job 3 of alice gives 8 h200 back \
+            "needs 4 h200 and 1 GiB on one node; n1 and n2: 2 of 8 h200 free; n3: 0 of 8 h200 free; job 3 of alice gives 8 h200 back \
              on n3 by +{at}s at the latest"
         )
     );
@@ -373,7 +376,7 @@ fn every_condition_of_a_node_is_told_apart() {
     world.does(Event::NodeDisconnected { node: NodeId(3) });
     world.does(fence(4, FenceState::Unfenced, &[]));
     world.does(fence(5, FenceState::Fenced, &[3]));
-    let other = world.start(JobSpec {
+    world.start(JobSpec {
         nodelist: vec!["n7".to_owned()],
         ..gang(1, 1)
     });
@@ -396,7 +399,9 @@ fn every_condition_of_a_node_is_told_apart() {
             (Stop::Busy, 1, "7 of 8 GPUs free"),
         ]
     );
-    assert_eq!(why.releases[0].job, other);
+    // The node that rests is free before.
+    let rest = world.node(0).trouble.as_ref().unwrap().until;
+    assert_eq!((why.by_limits, why.releases.len()), (rest, 0));
     assert!(
         why.advice
             .iter()
@@ -472,6 +477,7 @@ fn running_jobs_have_nothing_to_explain() {
         ahead: 0,
         expected: None,
         held_back: &|_| false,
+        network: false,
     };
     assert_eq!(explain(&row, &known), None);
 }

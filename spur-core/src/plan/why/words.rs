@@ -88,6 +88,7 @@ pub fn sentence(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> String {
         clauses.extend(behind(why));
         clauses.push(format!("needs {}", why.need));
         clauses.extend(room(why, stamp));
+        clauses.extend(network(why, stamp));
     }
     clauses.extend(start(why, stamp));
     clauses.join("; ")
@@ -106,6 +107,15 @@ fn behind(why: &Explanation) -> Option<String> {
     }
 }
 
+/// What it wants of the network, as long as it waits for that.
+fn network(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Option<String> {
+    let (wants, until) = (why.network.as_ref()?, why.network_until?);
+    Some(format!(
+        "it waits until {} for {wants}, then takes any",
+        stamp(until)
+    ))
+}
+
 /// What nodes have and lack, and who gives what back.
 fn room(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Vec<String> {
     if why.nodes == 0 {
@@ -118,7 +128,7 @@ fn room(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Vec<String> {
     let mut clauses: Vec<String> = groups
         .iter()
         .take(CLAUSES_MAX)
-        .map(|group| nodes(group))
+        .map(|group| nodes(group, stamp))
         .collect();
     let rest: u32 = groups
         .iter()
@@ -136,8 +146,8 @@ fn room(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Vec<String> {
     clauses
 }
 
-/// `n1 and n2: 2 of 4 h200 free`.
-fn nodes(group: &Stopped) -> String {
+/// `n1 and n2: 2 of 8 h200 free`.
+fn nodes(group: &Stopped, stamp: &dyn Fn(Millis) -> String) -> String {
     let who = names(group);
     let are = if group.nodes == 1 { "is" } else { "are" };
     let why = match group.detail.as_str() {
@@ -162,7 +172,9 @@ fn nodes(group: &Stopped) -> String {
             format!("{who} {are} waiting for jobs to end, to take over other hardware")
         }
         Stop::Resting => {
-            format!("{who} {are} left alone for a while, since launches failed there{why}")
+            let until = group.until.map(|until| format!("until {}", stamp(until)));
+            let until = until.unwrap_or_else(|| "for a while".to_owned());
+            format!("{who} {are} left alone {until}, since launches failed there{why}")
         }
         Stop::SickGpus => format!(
             "{who} {} too few GPUs in order{why}",
@@ -245,7 +257,8 @@ fn start(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Option<String> 
             Some(format!("expected to start about {}", stamp(at)))
         }
         (None, _) if matches!(why.reason, Reason::Priority | Reason::Resources) => {
-            Some("nothing that is known to end lets it start".to_owned())
+            let blocked = why.blocked.clone();
+            Some(blocked.unwrap_or_else(|| "nothing that is known to end lets it start".to_owned()))
         }
         (None, _) => None,
     }

@@ -91,7 +91,11 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
-        array: text("array"),
+        array: if kind == JobKind::Batch {
+            text("array")
+        } else {
+            String::new()
+        },
         dependency: text("dependency"),
         kill_on_invalid_dep: kill_on_invalid_dep(options),
         extras: extras::of(options, here)?.boxed(),

@@ -23,6 +23,9 @@ struct Object<'a> {
     eligible_ms: u64,
     expected: Option<Start<'a>>,
     advice: &'a [String],
+    network: Option<&'a str>,
+    network_until_ms: Option<u64>,
+    blocked: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -31,6 +34,7 @@ struct Group<'a> {
     detail: &'a str,
     nodes: u32,
     names: Vec<&'a str>,
+    until_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +76,7 @@ pub(super) fn text(clock: &Clock, why: &Explanation) -> String {
                 detail: &group.detail,
                 nodes: group.nodes,
                 names: names(&group.names),
+                until_ms: group.until.map(|at| at.0),
             })
             .collect(),
         releases: why
@@ -95,6 +100,9 @@ pub(super) fn text(clock: &Clock, why: &Explanation) -> String {
             nodes: names(&expected.nodes),
         }),
         advice: &why.advice,
+        network: why.network.as_deref(),
+        network_until_ms: why.network_until.map(|at| at.0),
+        blocked: why.blocked.as_deref(),
     };
     serde_json::to_string_pretty(&object)
         .expect("these types have names for keys and no failing parts")

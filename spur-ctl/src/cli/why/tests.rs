@@ -25,18 +25,21 @@ fn sample() -> Explanation {
                 detail: "bad fan".to_owned(),
                 nodes: 1,
                 names: vec![name("n4")],
+                until: None,
             },
             Stopped {
                 by: Stop::Busy,
-                detail: "2 of 4 h200 free".to_owned(),
+                detail: "2 of 8 h200 free".to_owned(),
                 nodes: 2,
                 names: vec![name("n1"), name("n2")],
+                until: None,
             },
             Stopped {
                 by: Stop::Busy,
-                detail: "0 of 4 h200 free".to_owned(),
+                detail: "0 of 8 h200 free".to_owned(),
                 nodes: 1,
                 names: vec![name("n3")],
+                until: None,
             },
         ],
         releases: vec![Release {
@@ -54,6 +57,9 @@ fn sample() -> Explanation {
             nodes: vec![name("n3")],
         }),
         advice: vec!["2 h200 are free on n1 now, if it can do with that".to_owned()],
+        network: None,
+        network_until: None,
+        blocked: None,
     }
 }
 
@@ -62,13 +68,13 @@ fn people_read_what_is_missing_where_and_until_when() {
     let text = text(&Clock::utc(NOW), &sample());
     let wanted = "\
 Job 21 waits: Resources
-  needs 4 h200 on one node; n1 and n2: 2 of 4 h200 free; n3: 0 of 4 h200 free; n4 is drained (bad fan); \
+  needs 4 h200 on one node; n1 and n2: 2 of 8 h200 free; n3: 0 of 8 h200 free; n4 is drained (bad fan); \
 job 17 of bob gives 4 h200 back on n3 by 12:05 at the latest; what it needs is reserved from 12:05 on n3
 
 Nodes of partition gpu by what keeps it off them
       1  drained (bad fan): n4
-      2  busy (2 of 4 h200 free): n[1-2]
-      1  busy (0 of 4 h200 free): n3
+      2  busy (2 of 8 h200 free): n[1-2]
+      1  busy (0 of 8 h200 free): n3
 
 Expected start: 2026-11-30T12:05:00 (reserved) on n3
 If nobody were before it: 12:05 at the latest, by the limits of what runs

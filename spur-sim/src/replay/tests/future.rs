@@ -5,6 +5,7 @@ use spur_core::id::Generation;
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::plan::{Budget, plan};
 use spur_core::resources::GpuCount;
+use spur_core::topology::{Switch, Topology, TopologyPlugin};
 use std::sync::Arc;
 
 const NOW: Millis = Millis(1_000_000_000);
@@ -135,4 +136,29 @@ fn jobs_without_a_limit_and_questions_without_an_answer() {
     let empty = Cluster::default();
     assert_eq!(asked(&empty, Wanted::All, 1), Err(NoAnswer::NoModel));
     assert_eq!(Generation::default().0, 0);
+}
+
+#[test]
+fn added_nodes_hang_on_the_network_that_is_there() {
+    for plugin in [TopologyPlugin::Tree, TopologyPlugin::Block] {
+        let mut cluster = cluster(&[]);
+        let nodes = cluster.node_ids.keys().cloned().collect();
+        cluster.rewire(Topology {
+            plugin,
+            switches: vec![Switch {
+                name: "s0".to_owned(),
+                nodes,
+                switches: Vec::new(),
+            }],
+            block_sizes: Vec::new(),
+        });
+        let new = || Wanted::Request(Box::new(wants(5, 8, 60)));
+        let answer = asked(&cluster, new(), 3).unwrap().remove(0);
+        assert_eq!(secs(&answer.expected), Some(0), "{plugin:?}");
+        assert_eq!(answer.expected.nodes.len(), 5);
+        assert!(matches!(
+            asked(&cluster, new(), 2),
+            Err(NoAnswer::Refused(_))
+        ));
+    }
 }
