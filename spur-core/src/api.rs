@@ -90,8 +90,13 @@ pub enum Request {
         /// Status to record.
         exit: ExitStatus,
     },
-    /// Wait until a job has ended (`sbatch --wait`).
+    /// Wait until a job has ended.
     AwaitEnd {
+        /// Which job.
+        job: JobId,
+    },
+    /// Wait until a job has ended and nothing of it is left anywhere (`sbatch --wait`, which reads what it wrote).
+    AwaitCleaned {
         /// Which job.
         job: JobId,
     },

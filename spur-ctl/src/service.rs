@@ -184,6 +184,7 @@ impl Service {
             } => self.run(caller, spec, step, immediate).await?.into(),
             Request::AwaitAllocation { job } => Await::Allocation(own(job)?).into(),
             Request::AwaitEnd { job } => Await::End(own(job)?).into(),
+            Request::AwaitCleaned { job } => Await::Cleaned(own(job)?).into(),
             Request::Step { job, step } => {
                 Act::Step(mine(&view, caller, job)?, Box::new(step)).into()
             }

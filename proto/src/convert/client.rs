@@ -389,6 +389,7 @@ variants!(Request = CallRequest in call_request {
     rec Control { rep jobs, req act };
     rec ChangeJobs { rep jobs, req change };
     rec TestOnly { req spec };
+    rec AwaitCleaned { req job };
     one Manage;
 });
 variants!(Reply = CallAnswer in call_answer {

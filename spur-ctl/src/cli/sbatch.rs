@@ -169,9 +169,9 @@ fn exported(file: &str) -> Result<Vec<String>, Failure> {
     Ok(entries.map(|entry| raw::text(entry)).collect())
 }
 
-/// Waits for the end; the code is the script's, or 1 if a signal ended it.
+/// Waits for the end, and until all is written; the code is the script's, or 1 if a signal ended it.
 async fn wait(job: JobId) -> Result<u8, Failure> {
-    match link::wait_for(&Request::AwaitEnd { job }).await {
+    match link::wait_for(&Request::AwaitCleaned { job }).await {
         Ok(Reply::Ended { job }) => Ok(ended_code(&job)),
         Ok(_) => Err(notice::not_submitted(
             Command::Sbatch,

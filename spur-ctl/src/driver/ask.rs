@@ -117,6 +117,8 @@ pub enum Await {
     Allocation(JobId),
     /// Wait for a job's end.
     End(JobId),
+    /// Wait until nothing is left of it besides.
+    Cleaned(JobId),
 }
 
 /// Commands that are answered in the turn that takes them. Jobs in them are the caller's own, or the caller is an operator.

@@ -60,14 +60,9 @@ impl Writer {
             Command::Await(Await::Allocation(job)) => {
                 self.state(job).map(|_| (job, WaitKind::Allocation))
             }
-            Command::Await(Await::End(job)) => {
-                let array = self.cluster.arrays.contains_key(&job);
-                let known = if array {
-                    Ok(())
-                } else {
-                    self.state(job).map(drop)
-                };
-                known.map(|()| (job, WaitKind::End))
+            Command::Await(Await::End(job)) => self.exists(job).map(|()| (job, WaitKind::End)),
+            Command::Await(Await::Cleaned(job)) => {
+                self.exists(job).map(|()| (job, WaitKind::Cleaned))
             }
         };
         match waits {
@@ -170,6 +165,14 @@ impl Writer {
             .jobs
             .get(&job)
             .ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))
+    }
+
+    /// Whether there is such a job or array.
+    fn exists(&self, job: JobId) -> Result<(), Refusal> {
+        if self.cluster.arrays.contains_key(&job) {
+            return Ok(());
+        }
+        self.state(job).map(drop)
     }
 
     pub(super) fn state(&self, job: JobId) -> Result<JobState, Refusal> {

@@ -56,6 +56,8 @@ pub(super) enum WaitKind {
     Allocation,
     /// The end.
     End,
+    /// The end, and that nothing is left of it on any node.
+    Cleaned,
 }
 
 /// A waiting call and what it will be told once the turn is durable.
@@ -308,7 +310,8 @@ impl Writer {
     /// What a waiting call can be told now.
     fn outcome(&mut self, turn: &mut Turn, job: JobId, call: u64) -> Option<Answer> {
         let wait = self.waits.of(job).find(|wait| wait.call == call)?;
-        if let (WaitKind::End, Some(array)) = (&wait.kind, self.cluster.arrays.get(&job)) {
+        let end = matches!(wait.kind, WaitKind::End | WaitKind::Cleaned);
+        if let (true, Some(array)) = (end, self.cluster.arrays.get(&job)) {
             return array.is_over().then(|| self.array_ended(job));
         }
         let Some(state) = self.cluster.jobs.get(&job).map(|job| job.state) else {
@@ -324,10 +327,17 @@ impl Writer {
                 let (step, caller) = (step.clone(), wait.caller.clone());
                 Some(self.grant_step(turn, job, &step, &caller))
             }
-            (WaitKind::End, JobState::Pending | JobState::Running) => None,
-            (WaitKind::End, _) => Some(self.ended(job)),
+            (WaitKind::End | WaitKind::Cleaned, JobState::Pending | JobState::Running) => None,
+            (WaitKind::Cleaned, _) if !self.is_cleaned(job) => None,
+            (WaitKind::End | WaitKind::Cleaned, _) => Some(self.ended(job)),
             (WaitKind::Run { .. } | WaitKind::Allocation, _) => Some(Err(self.ended_early(job))),
         }
+    }
+
+    /// Whether nothing is left of a job anywhere.
+    fn is_cleaned(&self, job: JobId) -> bool {
+        let known = self.cluster.jobs.get(&job);
+        known.is_none_or(|job| job.leftovers.is_empty())
     }
 
     fn answer_wait(&mut self, turn: &mut Turn, call: u64, answer: Answer) {

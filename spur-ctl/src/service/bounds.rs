@@ -67,6 +67,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::AwaitAllocation { .. }
         | Request::Finish { .. }
         | Request::AwaitEnd { .. }
+        | Request::AwaitCleaned { .. }
         | Request::Nodes
         | Request::Partitions
         | Request::Topology
