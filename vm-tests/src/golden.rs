@@ -7,7 +7,7 @@
 //!  site     the cluster of the recording: four nodes, one user, its folders, in name spaces of its own
 //!  play     runs scenes, keeps what came of each file
 //!  mask     times, process numbers and what else is never the same, by rule, on both sides alike
-//!  judge    which files match; which differ on purpose (`intended.tsv`), and the rest, line by line
+//!  judge    which files match; which differ on purpose (`intended.tsv`), which are known to differ (`known.tsv`), and how
 //! ```
 //!
 //! The bin `golden` is the command; `cargo xtask golden` and the cluster tests run it.

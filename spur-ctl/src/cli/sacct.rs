@@ -18,6 +18,7 @@ use local::Local;
 use meant::Meant;
 use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
 use spur_core::id::Uid;
+use spur_core::manage::accounts::Accounts;
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
 use spur_core::slurm::timespec::begin::parse_past;
 use spur_core::time::Millis;
@@ -154,7 +155,26 @@ pub(super) fn context(options: &Options) -> Result<Context, Failure> {
         cluster,
         units,
         expand: local::is_on(options, "expand-patterns"),
+        accounts: numbers(options),
     })
+}
+
+/// Accounts and qualities of service, where something that is shown has their numbers.
+fn numbers(options: &Options) -> Accounts {
+    let list = options
+        .value("format")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let named = ["associd", "qosraw", "all"]
+        .iter()
+        .any(|name| list.contains(name));
+    if !named && !local::is_on(options, "json") && !local::is_on(options, "yaml") {
+        return Accounts::default();
+    }
+    match link::question(&Request::Accounts) {
+        Ok(Reply::Accounts(accounts)) => *accounts,
+        Ok(_) | Err(_) => Accounts::default(),
+    }
 }
 
 /// How lines are laid out, for the commands that share these options.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -74,24 +74,32 @@ fn run(args: &Args) -> Result<ExitCode> {
         .iter()
         .filter(|(name, _)| wanted.is_empty() || wanted.contains(*name));
     let verdicts = judge::judge(asked, &played);
-    let mut good = 0;
-    for (name, verdict) in &verdicts {
-        good += usize::from(matches!(verdict, Verdict::Match | Verdict::Intended(_)));
-        println!("{}", line(name, verdict, args));
-    }
-    println!("{good} of {} match", verdicts.len());
-    Ok(if good == verdicts.len() {
+    Ok(if tell(&verdicts, args) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
+/// Prints every verdict and how many match; whether none differs that is not known to.
+fn tell(verdicts: &BTreeMap<String, Verdict>, args: &Args) -> bool {
+    let (mut good, mut new) = (0, 0);
+    let known = judge::known();
+    for (name, verdict) in verdicts {
+        let matches = matches!(verdict, Verdict::Match | Verdict::Intended(_));
+        good += usize::from(matches);
+        new += usize::from(!matches && !known.contains_key(name.as_str()));
+        println!("{}", line(name, verdict, args));
+        if let Some(missing) = known.get(name.as_str()).filter(|_| !matches) {
+            println!("    known: {missing}");
+        }
+    }
+    println!("{good} of {} match", verdicts.len());
+    new == 0
+}
+
 /// The recordings that were named; an unknown name is an error.
-fn wanted<T>(
-    args: &Args,
-    records: &std::collections::BTreeMap<String, T>,
-) -> Result<BTreeSet<String>> {
+fn wanted<T>(args: &Args, records: &BTreeMap<String, T>) -> Result<BTreeSet<String>> {
     let name = |file: &String| {
         let name = file.rsplit('/').next().unwrap_or(file);
         let name = name.strip_suffix(".txt").unwrap_or(name);

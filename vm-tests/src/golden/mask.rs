@@ -2,8 +2,10 @@
 //! value by a word of its kind, of the same width where columns depend on it, in the recording and in ours alike. No rule
 //! removes a line.
 
+mod order;
+
 /// Values after these words and `=` or `: ` are the machine's or the moment's.
-const VOLATILE: [&str; 35] = [
+const VOLATILE: [&str; 37] = [
     "CPULoad",
     "FreeMem",
     "OS",
@@ -39,6 +41,8 @@ const VOLATILE: [&str; 35] = [
     "\"latency\"",
     "!!str latency",
     "SLURM_SUBMIT_HOST",
+    "\"association_id\"",
+    "!!str association_id",
 ];
 
 /// Replaces what is never the same in what this command wrote.
@@ -48,7 +52,12 @@ pub fn mask(command: &str, text: &str) -> String {
     let text = text
         .replace(r"\/tmp\/slurm-base\/work", r"\/home\/slurmtest\/jobs")
         .replace("/tmp/slurm-base/work", "/home/slurmtest/jobs")
-        .replace("slurm-wlm ", "slurm ");
+        .replace("slurm-wlm ", "slurm ")
+        // All daemons of the recording were on one host, and went by its loopback address.
+        .replace("127.0.0.1", "vm")
+        // Which core of a node a job got is placement, and no interface.
+        .replace("\"UNALLOCATED\"", "\"ALLOCATED\"")
+        .replace("!!str UNALLOCATED", "!!str ALLOCATED");
     let mut lines: Vec<String> = text
         .split_inclusive('\n')
         .map(|text| line(text, queue))
@@ -57,13 +66,36 @@ pub fn mask(command: &str, text: &str) -> String {
     for run in lines.chunk_by_mut(|one, next| label(one).is_some() && label(next).is_some()) {
         run.sort_by_key(|line| label(line));
     }
-    waits(&mut lines);
-    lines.concat()
+    nested(&mut lines);
+    let text = lines.concat();
+    if command.starts_with("sdiag") {
+        return counters(&text);
+    }
+    order::unordered(command, &text)
 }
 
-/// How long a job waited: the number within `planned`.
-fn waits(lines: &mut [String]) {
-    let is = |line: &str| matches!(line.trim(), "\"planned\": {" | "!!str planned: !!map");
+/// Counters and measured times, of whatever size.
+fn counters(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !c.is_ascii_digit() {
+            masked.push(c);
+        } else if !masked.ends_with('#') {
+            masked.push('#');
+        }
+    }
+    masked
+}
+
+/// Numbers that may be missing, of how long a job waited and of memory that is free at the moment.
+fn nested(lines: &mut [String]) {
+    let is = |line: &str| {
+        let line = line.trim();
+        let names = ["planned", "free_mem"];
+        names
+            .iter()
+            .any(|name| line == format!("\"{name}\": {{") || line == format!("!!str {name}: !!map"))
+    };
     let starts: Vec<usize> = (0..lines.len()).filter(|at| is(&lines[*at])).collect();
     for at in starts {
         let Some(number) = lines.get_mut(at + 3) else {
@@ -96,8 +128,30 @@ fn line(line: &str, queue: bool) -> String {
     );
     let line = by_shape(&line, "##########", "EEEEEEEEEE");
     let line = by_shape(&line, "24.11.#", "24.11.N");
+    // Free memory of a group of nodes.
+    let line = by_shape(&line, "#####-#####", "FFFFF-FFFFF");
+    let line = after(&line, "IDX:", |c| c.is_ascii_digit() || ",-".contains(c));
+    let line = after(&line, "CPU_IDs=", |c| {
+        c.is_ascii_digit() || ",-".contains(c)
+    });
+    let line = after(&line, "Scheduler=", |c| {
+        c.is_ascii_alphabetic() || ":*".contains(c)
+    });
     let line = elapsed(&affinity(&line));
     volatile(&if queue { time_used(&line) } else { line })
+}
+
+/// Replaces what follows a word, as long as these characters last: which of equal devices, cores or schedulers it was.
+fn after(line: &str, word: &str, of: impl Fn(char) -> bool) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(word) {
+        let from = at + word.len();
+        masked.push_str(&rest[..from]);
+        rest = rest[from..].trim_start_matches(&of);
+        masked.push('*');
+    }
+    masked + rest
 }
 
 /// Which sockets GPUs are near is told by hardware, or by a `gres.conf` that the recording did not have.
@@ -220,7 +274,8 @@ fn volatile(line: &str) -> String {
             let rest = &line[from..];
             let end = match word {
                 "OS" => rest.find(" @").or_else(|| rest.find(['\n'])),
-                "\"operating_system\"" | "!!str operating_system" => rest.find('\n'),
+                "\"operating_system\"" => rest.find('\n'),
+                word if word.starts_with("!!str") => rest.find('\n'),
                 _ => rest.find([' ', ',', '\n']),
             };
             let end = from + end.unwrap_or(rest.len());

@@ -40,6 +40,8 @@ pub struct Scene {
     pub first: u32,
     /// What it needs to have happened before: all earlier scenes.
     pub needs_all: bool,
+    /// Its jobs are still there when the next scene begins.
+    pub leaves: bool,
     /// What happens.
     pub steps: &'static [Step],
 }

@@ -10,9 +10,11 @@ pub mod sheet;
 mod tests;
 
 use super::View;
-use spur_core::api::{AccountedJob, GpuNow, StepView};
+use spur_core::api::{AccountedJob, GpuNow, JobView, StepView};
 use spur_core::id::{NodeName, StepKind};
+use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::StepState;
+use spur_core::manage::accounts::Accounts;
 use spur_core::usage::summary::{JobTotals, Processes};
 use std::sync::Arc;
 
@@ -30,6 +32,18 @@ pub struct Context {
     pub units: Option<char>,
     /// Names of files with their symbols replaced.
     pub expand: bool,
+    /// Accounts and qualities of service, for their numbers.
+    pub accounts: Accounts,
+}
+
+impl Context {
+    /// The number of the association that a job is charged to; 0 if there is none.
+    pub fn association(&self, job: &JobView) -> u32 {
+        let spec = &job.spec;
+        let mut all = self.accounts.associations.iter();
+        let own = all.find(|one| one.account == spec.account && one.user == spec.owner.user);
+        own.map_or(0, |one| one.id)
+    }
 }
 
 /// A line: a job, or one of its steps.
@@ -68,6 +82,15 @@ fn ended_with(run: &AccountedJob, step: &StepView) -> StepView {
         step.exit.signal = SIGTERM;
     }
     step
+}
+
+/// Why a job waits, as Slurm's record has it: nothing of places in the queue, and of an end its state says enough.
+pub fn recorded_reason(job: &JobView) -> String {
+    match (job.state, job.reason) {
+        (JobState::Pending, Reason::Priority | Reason::Resources) => "None".to_owned(),
+        (JobState::Pending, _) => super::job_text::reason(job),
+        (_, _) => "None".to_owned(),
+    }
 }
 
 /// A job's lines, without its steps if only allocations are wanted.

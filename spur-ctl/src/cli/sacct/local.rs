@@ -67,7 +67,7 @@ impl Local {
         let group = self.groups.is_empty()
             || any(&self.groups, &owner.group)
             || any(&self.groups, &owner.gid.to_string());
-        let reason = super::super::render::job_text::reason(job);
+        let reason = super::super::render::accounts::recorded_reason(job);
         group
             && any(&self.qos, &spec.qos)
             && any(&self.reasons, &reason)

@@ -129,6 +129,7 @@ fn sacct(report: &UsageReport, list: &str) -> String {
         cluster: "base".into(),
         units: None,
         expand: false,
+        accounts: Default::default(),
     };
     let sheet = Sheet::parse(list, fields::FIELDS, Style::Parted("|".into(), false)).unwrap();
     let rows = rows(report.record.clone(), report.now.clone(), false);
@@ -276,6 +277,7 @@ fn a_step_s_line_has_its_own_numbers() {
         cluster: String::new(),
         units: None,
         expand: false,
+        accounts: Default::default(),
     };
     let list = "JobID,State,NTasks,MaxRSS,MaxRSSNode,AveRSS,MinCPU,MinCPUNode,AveCPU,TotalCPU,MaxDiskRead,Elapsed,TRESUsageInTot";
     let sheet = Sheet::parse(list, fields::FIELDS, Style::Parted("|".into(), true)).unwrap();

@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "ends",
     first: 62,
     needs_all: false,
+    leaves: true,
     steps: STEPS,
 };
 

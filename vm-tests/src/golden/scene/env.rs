@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "env",
     first: 38,
     needs_all: false,
+    leaves: false,
     steps: STEPS,
 };
 

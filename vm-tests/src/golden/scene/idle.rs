@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "idle",
     first: 1,
     needs_all: false,
+    leaves: false,
     steps: STEPS,
 };
 

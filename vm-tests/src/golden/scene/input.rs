@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "input",
     first: 13,
     needs_all: false,
+    leaves: false,
     steps: STEPS,
 };
 

@@ -1,16 +1,19 @@
 //! Jobs run, wait for every reason, and are an array; then they are changed and cancelled.
 
 use super::Scene;
-use super::Step::{self, Pause, Play, PlayOr, Until};
+use super::Step::{self, Pause, Play, PlayOr, Root, Until};
 
 pub(super) const SCENE: Scene = Scene {
     name: "queue",
     first: 1,
     needs_all: false,
+    leaves: false,
     steps: STEPS,
 };
 
 const STEPS: &[Step] = &[
+    // Slurm's scheduler came by a second later; ours would start each at once, and tasks of the array would take numbers earlier.
+    Root("scontrol update partitionname=gpu state=down"),
     Play("sbatch-ok"),
     Play("sbatch-parsable"),
     Play("sbatch-wrap"),
@@ -21,6 +24,7 @@ const STEPS: &[Step] = &[
     Play("sbatch-toobig-queued"),
     Play("sbatch-array"),
     Play("sbatch-array-pending"),
+    Root("scontrol update partitionname=gpu state=up"),
     Until("squeue -h -t R -o %A | wc -l", "6"),
     Pause(1500),
     Play("squeue"),

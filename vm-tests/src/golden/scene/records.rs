@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "records",
     first: 68,
     needs_all: true,
+    leaves: false,
     steps: STEPS,
 };
 

@@ -7,6 +7,7 @@ pub(super) const SCENE: Scene = Scene {
     name: "run",
     first: 27,
     needs_all: false,
+    leaves: false,
     steps: STEPS,
 };
 

@@ -71,7 +71,7 @@ fn head(doc: &mut Document, context: &Context, row: &Row) {
         doc.text("cluster", &context.cluster);
         doc.text("partition", "");
         doc.text("user", &spec.owner.user);
-        doc.int("id", 0);
+        doc.count("id", context.association(job).into());
     });
     doc.text("block", "");
     doc.text("cluster", &context.cluster);

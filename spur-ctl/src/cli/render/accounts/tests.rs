@@ -16,6 +16,7 @@ fn context() -> Context {
         cluster: "base".into(),
         units: None,
         expand: false,
+        accounts: Default::default(),
     }
 }
 

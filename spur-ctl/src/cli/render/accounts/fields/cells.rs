@@ -187,6 +187,21 @@ pub(super) fn flags(_: &Context, row: &Row) -> String {
     })
 }
 
+pub(super) fn association(context: &Context, row: &Row) -> String {
+    of_job(row, |job| match context.association(job) {
+        0 => String::new(),
+        id => id.to_string(),
+    })
+}
+
+pub(super) fn qos_raw(context: &Context, row: &Row) -> String {
+    of_job(row, |job| {
+        let mut known = context.accounts.qos.iter();
+        let own = known.find(|qos| qos.name == job.spec.qos);
+        own.map(|qos| qos.id.to_string()).unwrap_or_default()
+    })
+}
+
 pub(super) fn wckey_id(_: &Context, row: &Row) -> String {
     of_job(row, |_| "0".to_owned())
 }
@@ -200,7 +215,7 @@ pub(super) fn ave_frequency(_: &Context, row: &Row) -> String {
 }
 
 pub(super) fn reason(_: &Context, row: &Row) -> String {
-    of_job(row, text::reason)
+    of_job(row, super::super::recorded_reason)
 }
 
 pub(super) fn suspended(_: &Context, _: &Row) -> String {
