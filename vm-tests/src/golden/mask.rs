@@ -5,7 +5,7 @@
 mod order;
 
 /// Values after these words and `=` or `: ` are the machine's or the moment's.
-const VOLATILE: [&str; 37] = [
+const VOLATILE: [&str; 35] = [
     "CPULoad",
     "FreeMem",
     "OS",
@@ -19,12 +19,10 @@ const VOLATILE: [&str; 37] = [
     "SLURM_STEP_LAUNCHER_PORT",
     "SLURM_LAUNCH_NODE_IPADDR",
     "\"cpu_load\"",
-    "\"free_mem\"",
     "\"port\"",
     "\"pid\"",
     "\"operating_system\"",
     "!!str cpu_load",
-    "!!str free_mem",
     "!!str port",
     "!!str pid",
     "!!str operating_system",
@@ -91,11 +89,20 @@ fn counters(text: &str) -> String {
 fn nested(lines: &mut [String]) {
     let is = |line: &str| {
         let line = line.trim();
-        let names = ["planned", "free_mem"];
+        let names = ["planned", "free_mem", "minimum", "maximum"];
         names
             .iter()
             .any(|name| line == format!("\"{name}\": {{") || line == format!("!!str {name}: !!map"))
     };
+    let load = |line: &str| matches!(line.trim(), "\"load\": {" | "!!str load: !!map");
+    for at in (0..lines.len())
+        .filter(|at| load(&lines[*at]))
+        .collect::<Vec<_>>()
+    {
+        for line in lines.iter_mut().skip(at + 1).take(2) {
+            *line = counters(line);
+        }
+    }
     let starts: Vec<usize> = (0..lines.len()).filter(|at| is(&lines[*at])).collect();
     for at in starts {
         let Some(number) = lines.get_mut(at + 3) else {

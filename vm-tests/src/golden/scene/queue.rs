@@ -12,8 +12,6 @@ pub(super) const SCENE: Scene = Scene {
 };
 
 const STEPS: &[Step] = &[
-    // Slurm's scheduler came by a second later; ours would start each at once, and tasks of the array would take numbers earlier.
-    Root("scontrol update partitionname=gpu state=down"),
     Play("sbatch-ok"),
     Play("sbatch-parsable"),
     Play("sbatch-wrap"),
@@ -22,6 +20,8 @@ const STEPS: &[Step] = &[
     Play("sbatch-dep"),
     Play("sbatch-begin"),
     Play("sbatch-toobig-queued"),
+    // Slurm's scheduler came by a second later; ours would start tasks of the array at once, and they would take numbers earlier.
+    Root("scontrol update partitionname=gpu state=down"),
     Play("sbatch-array"),
     Play("sbatch-array-pending"),
     Root("scontrol update partitionname=gpu state=up"),
