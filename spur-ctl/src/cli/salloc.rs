@@ -39,11 +39,18 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     link::run(async {
         let (job, cluster) = allocate(options, &spec, patience).await?;
         granted(options, &job);
-        let code = hold(options, &here, &job, &cluster).await;
+        let mut revoked = false;
+        let code = hold(options, &here, (&job, &cluster), &mut revoked).await;
         say(
             options,
             format_args!("Relinquishing job allocation {}", job.id),
         );
+        if !revoked {
+            say(
+                options,
+                format_args!("Job allocation {} has been revoked.", job.id),
+            );
+        }
         code
     })
 }
@@ -186,12 +193,12 @@ async fn cancel(job: JobId) {
     link::ask(&request).await.ok();
 }
 
-/// Runs the command and gives the allocation back at its end.
+/// Runs the command and gives the allocation back at its end. Says in `revoked` whether the user was told of an earlier end.
 async fn hold(
     options: &Options,
     here: &Surroundings,
-    job: &JobView,
-    cluster: &str,
+    (job, cluster): (&JobView, &str),
+    revoked: &mut bool,
 ) -> Result<u8, Failure> {
     let mut child = match start(options, here, job, cluster) {
         Ok(child) => child,
@@ -209,6 +216,7 @@ async fn hold(
             ended = child.wait() => break ended,
             () = &mut watch, if watching => {
                 watching = false;
+                *revoked = true;
                 say(options, format_args!("Job allocation {} has been revoked.", job.id));
             }
             Some(()) = next(&mut ignored) => {}

@@ -144,6 +144,7 @@ fn a_plain_batch_job_is_described_completely() {
         "A=1",
         "SLURMD_NODENAME=n0001",
         "SLURM_CLUSTER_NAME=base",
+        "SLURM_CONF=/etc/spur/spur.toml",
         "SLURM_CPUS_ON_NODE=1",
         "SLURM_GTIDS=0",
         "SLURM_JOBID=42",
@@ -461,7 +462,10 @@ proptest! {
             names.sort_unstable();
             names.dedup();
             prop_assert_eq!(names.len(), count);
-            prop_assert_eq!(&task(&wanted, &env), &env);
+            // A step that starts within its job learns how its tasks lie, too.
+            let mut again = task(&wanted, &env);
+            again.retain(|entry| env.contains(entry) || !entry.starts_with(b"SLURM_DISTRIBUTION="));
+            prop_assert_eq!(&again, &env);
         }
     }
 }

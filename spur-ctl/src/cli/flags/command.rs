@@ -106,6 +106,7 @@ impl Command {
         Self::ALL.into_iter().chain(Self::OWN)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each command")]
     fn facts(self) -> Facts {
         match self {
             Self::Srun => facts(

@@ -91,11 +91,7 @@ pub fn spec(
         mincpus: placement.mincpus,
         segment: placement.segment,
         contiguous: options.on("contiguous"),
-        array: if kind == JobKind::Batch {
-            text("array")
-        } else {
-            String::new()
-        },
+        array: text("array"),
         dependency: text("dependency"),
         kill_on_invalid_dep: kill_on_invalid_dep(options),
         extras: extras::of(options, here)?.boxed(),
