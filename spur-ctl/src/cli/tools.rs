@@ -52,8 +52,8 @@ pub fn compat(args: &[OsString]) -> Result<u8, Failure> {
 fn columns() -> String {
     fn count<T>(table: &Table<T>) -> (usize, usize) {
         let fixed = |column: &&Column<T>| matches!(column.cell, Cell::Fixed(_));
-        let constant = table.columns.iter().filter(fixed).count();
-        (table.columns.len() - constant, constant)
+        let constant = table.columns().filter(fixed).count();
+        (table.columns().count() - constant, constant)
     }
     let steps = fields::of_steps().count();
     let lines = [

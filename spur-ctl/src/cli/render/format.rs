@@ -120,12 +120,19 @@ impl<T> Column<T> {
 
 /// Columns and what is said of formats that name others.
 pub struct Table<T: 'static> {
-    /// The columns.
-    pub columns: &'static [Column<T>],
+    /// The columns, in lists that follow one another.
+    pub parts: &'static [&'static [Column<T>]],
     /// What an unknown letter is answered with, before the letter.
     pub bad_letter: &'static str,
     /// What an unknown name is answered with, before the name.
     pub bad_name: &'static str,
+}
+
+impl<T> Table<T> {
+    /// The columns in order.
+    pub fn columns(&self) -> impl Iterator<Item = &'static Column<T>> + use<T> {
+        self.parts.iter().copied().flatten()
+    }
 }
 
 /// A column as a format asks for it.
@@ -149,7 +156,7 @@ impl<T> Layout<T> {
     /// Parses the `-o` kind: text, then `%[.][WIDTH]LETTER` each with the text that follows it. `%all` means every letter.
     pub fn letters(format: &str, table: &Table<T>) -> Self {
         if format.eq_ignore_ascii_case("%all") {
-            return Self::letters(&all_letters(table.columns), table);
+            return Self::letters(&all_letters(table), table);
         }
         let (prefix, rest) = format.split_at(format.find('%').unwrap_or(format.len()));
         let mut layout = Self {
@@ -168,7 +175,7 @@ impl<T> Layout<T> {
         let (width, named) = leading_digits(sized);
         let mut chars = named.chars();
         let letter = chars.next();
-        let column = letter.and_then(|l| table.columns.iter().find(|c| c.letter == Some(l)));
+        let column = letter.and_then(|l| table.columns().find(|c| c.letter == Some(l)));
         let suffix = if column.is_some() {
             chars.as_str().to_owned()
         } else {
@@ -210,7 +217,7 @@ impl<T> Layout<T> {
             }
         };
         let known = |c: &&Column<T>| c.names.iter().any(|n| n.eq_ignore_ascii_case(name));
-        let column = table.columns.iter().find(known);
+        let column = table.columns().find(known);
         if column.is_none() {
             self.errors.push(format!("{}: {name}", table.bad_name));
         }
@@ -314,8 +321,8 @@ fn leading_number(text: &str) -> (i32, &str) {
     (sign * width, rest)
 }
 
-fn all_letters<T>(columns: &[Column<T>]) -> String {
-    let mut letters: Vec<char> = columns.iter().filter_map(|column| column.letter).collect();
+fn all_letters<T>(table: &Table<T>) -> String {
+    let mut letters: Vec<char> = table.columns().filter_map(|column| column.letter).collect();
     letters.sort_by_key(|letter| (letter.is_ascii_uppercase(), *letter));
     letters.dedup();
     let all: Vec<String> = letters.iter().map(|letter| format!("%{letter}")).collect();
@@ -324,14 +331,14 @@ fn all_letters<T>(columns: &[Column<T>]) -> String {
 
 /// `--helpformat`: every letter; eight to a line.
 pub fn letters_help<T>(table: &Table<T>) -> String {
-    let listed = table.columns.iter().filter(|column| !column.hidden);
+    let listed = table.columns().filter(|column| !column.hidden);
     let letters = listed.filter_map(|column| column.letter);
     in_columns(letters.map(|letter| format!("%{letter}")).collect(), 8, 6)
 }
 
 /// `--helpFormat`: every name; four to a line.
 pub fn names_help<T>(table: &Table<T>) -> String {
-    let listed = table.columns.iter().filter(|column| !column.hidden);
+    let listed = table.columns().filter(|column| !column.hidden);
     let names = listed.filter_map(|column| column.names.first());
     in_columns(names.map(|name| (*name).to_owned()).collect(), 4, 20)
 }

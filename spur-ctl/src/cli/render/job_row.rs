@@ -1,9 +1,9 @@
 //! A line of `squeue`: a job, or a task of an array (`-r`), or what waits of an array.
 
-use super::format::Layout;
 use spur_core::api::JobView;
 use spur_core::job::array::SHOWN_DEFAULT;
 use spur_core::job::state::JobState;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One line.
@@ -121,33 +121,29 @@ pub fn each_task(rows: Vec<JobRow>) -> Vec<JobRow> {
 
 /// Puts what waits of an array in records of its own back to the line of the others, as Slurm shows it.
 pub fn combine(rows: &mut Vec<JobRow>) {
-    let waits = |row: &JobRow| row.job.state == JobState::Pending;
-    let heads: Vec<usize> = (0..rows.len())
-        .filter(|at| {
-            waits(&rows[*at]) && rows[*at].job.array.is_some() && rows[*at].index().is_none()
-        })
-        .collect();
-    if heads.is_empty() {
-        return;
+    let mut alone: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut heads = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        match &row.job.array {
+            Some(_) if row.job.state != JobState::Pending => {}
+            Some(array) if row.index().is_some() => alone.entry(array.job.0).or_default().push(at),
+            Some(_) => heads.push(at),
+            None => {}
+        }
     }
     let mut gone = vec![false; rows.len()];
     for head in heads {
-        let alike: Vec<usize> = (0..rows.len())
-            .filter(|at| {
-                *at != head && !gone[*at] && waits(&rows[*at]) && joins(&rows[head], &rows[*at])
-            })
-            .collect();
-        for at in alike {
-            gone[at] = true;
-            let other = rows[at].clone();
-            join(&mut rows[head], &other);
+        let own = alone.get(&rows[head].array_or_job());
+        for at in own.into_iter().flatten().copied() {
+            if !gone[at] && joins(&rows[head], &rows[at]) {
+                gone[at] = true;
+                let other = rows[at].clone();
+                join(&mut rows[head], &other);
+            }
         }
     }
-    let mut at = 0;
-    rows.retain(|_| {
-        at += 1;
-        !gone[at - 1]
-    });
+    let mut gone = gone.into_iter();
+    rows.retain(|_| !gone.next().unwrap_or(false));
 }
 
 /// Whether a single task belongs to the line of its array.
@@ -175,12 +171,4 @@ fn join(head: &mut JobRow, one: &JobRow) {
         array.throttle = 0;
     }
     head.job = Arc::new(job);
-}
-
-/// The lines as text.
-pub fn page(layout: &Layout<JobRow>, view: &super::View, rows: &[JobRow], out: &mut String) {
-    for row in rows {
-        layout.write(view, row, out);
-        out.push('\n');
-    }
 }

@@ -286,7 +286,7 @@ fn weight(_: &View, group: &Group) -> String {
 
 /// Every column, in the order in which `--helpformat` lists them.
 pub static TABLE: Table<Group> = Table {
-    columns: COLUMNS,
+    parts: &[COLUMNS],
     bad_letter: "Invalid node format specification",
     bad_name: "Invalid job format specification",
 };

@@ -73,7 +73,7 @@ pub fn step_word(kind: StepKind) -> String {
 
 /// Every column, in the order in which `--helpformat` lists them.
 pub static TABLE: Table<Row> = Table {
-    columns: COLUMNS,
+    parts: &[COLUMNS],
     bad_letter: "Invalid job step format specification",
     bad_name: "Invalid job step format specification",
 };

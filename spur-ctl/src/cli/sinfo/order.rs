@@ -89,10 +89,7 @@ fn by_first_node(a: &Group, b: &Group) -> Ordering {
 }
 
 fn text(view: &View, letter: char, a: &Group, b: &Group) -> Ordering {
-    let column = TABLE
-        .columns
-        .iter()
-        .find(|column| column.letter == Some(letter));
+    let column = TABLE.columns().find(|column| column.letter == Some(letter));
     column.map_or(Ordering::Equal, |column| {
         column.text(view, a).cmp(&column.text(view, b))
     })

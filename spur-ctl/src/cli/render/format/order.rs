@@ -30,7 +30,7 @@ pub fn order<T>(list: &str, table: &Table<T>) -> Result<Order<T>, String> {
             '-' => descending = true,
             letter => {
                 let known = |column: &&Column<T>| column.letter == Some(letter);
-                let column = table.columns.iter().find(known);
+                let column = table.columns().find(known);
                 let column =
                     column.ok_or_else(|| format!("Invalid sort specification: {letter}"))?;
                 keys.push((column, descending));

@@ -28,7 +28,7 @@ static COLUMNS: &[Column<Row>] = &[
 ];
 
 static TABLE: &Table<Row> = &Table {
-    columns: COLUMNS,
+    parts: &[COLUMNS],
     bad_letter: "Invalid job format specification",
     bad_name: "Invalid job format specification",
 };
