@@ -6,6 +6,8 @@
 )]
 
 #[cfg(test)]
+mod admin;
+#[cfg(test)]
 mod agent;
 #[cfg(test)]
 mod durability;

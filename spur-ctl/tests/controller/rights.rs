@@ -159,7 +159,22 @@ fn only_operators_touch_nodes_partitions_and_the_controller() {
         name: "gpu".into(),
         state: PartitionState::Down,
     };
-    for request in [&node, &partition, &Request::Shutdown] {
+    let manage = Request::Manage(Box::new(spur_core::manage::Manage {
+        entity: spur_core::manage::Entity::Account,
+        verb: spur_core::manage::Verb::Create,
+        names: vec!["own".to_owned()],
+        scope: Vec::new(),
+        settings: Vec::new(),
+    }));
+    let all = [
+        &node,
+        &partition,
+        &manage,
+        &Request::Reconfigure,
+        &Request::ResetStats,
+        &Request::Shutdown,
+    ];
+    for request in all {
         assert_eq!(
             kind(ask(&controller, ALICE, request.clone())),
             Some(RefusalKind::AccessDenied),

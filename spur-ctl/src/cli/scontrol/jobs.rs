@@ -51,8 +51,6 @@ pub(super) fn dispatch(
         () if is("wait_job", 1) => {
             Some(need("wait_job", rest, 1).and_then(|()| here::wait(&rest[0])))
         }
-        () if is("listjobs", 5) => Some(here::jobs()),
-        () if is("liststeps", 5) => Some(here::steps()),
         () if is("completing", 3) => Some(here::completing()),
         () if is("notify", 1) => Some(need("notify", rest, 2).and_then(|()| {
             Err(super::unavailable(

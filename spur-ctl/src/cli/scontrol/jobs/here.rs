@@ -4,9 +4,7 @@ use super::super::super::failure::Failure;
 use super::super::super::{link, output, process};
 use super::super::{ask, worded};
 use super::id;
-use spur_core::api::{JobFilter, JobView, NodeView, Reply, Request};
-use spur_core::id::NodeName;
-use spur_core::job::step::StepState;
+use spur_core::api::{JobFilter, JobView, Reply, Request};
 use spur_core::slurm::hostlist;
 use std::sync::Arc;
 
@@ -16,65 +14,6 @@ fn load(filter: JobFilter) -> Result<Vec<Arc<JobView>>, Failure> {
         return Err(worded(prefix, &link::unexpected()));
     };
     Ok(jobs)
-}
-
-/// Nodes of this machine, by the host name that their agents tell.
-fn own_nodes() -> Result<Vec<NodeName>, Failure> {
-    let prefix = "slurm_load_node error";
-    let Reply::Nodes(nodes) = ask(&Request::Nodes, prefix)? else {
-        return Err(worded(prefix, &link::unexpected()));
-    };
-    let host = process::host();
-    let own = |view: &&Arc<NodeView>| view.node.hostname == host || view.node.name.as_str() == host;
-    Ok(nodes
-        .iter()
-        .filter(own)
-        .map(|view| view.node.name.clone())
-        .collect())
-}
-
-fn running_here() -> Result<Vec<Arc<JobView>>, Failure> {
-    let nodes = own_nodes()?;
-    if nodes.is_empty() {
-        return Ok(Vec::new());
-    }
-    load(JobFilter {
-        nodes,
-        ..JobFilter::default()
-    })
-}
-
-/// `listjobs`.
-pub(super) fn jobs() -> Result<u8, Failure> {
-    let mut text = "JOBID   \n".to_owned();
-    for job in running_here()? {
-        text.push_str(&format!("{:<8}\n", job.id));
-    }
-    output::print(&text);
-    Ok(0)
-}
-
-/// `liststeps`.
-pub(super) fn steps() -> Result<u8, Failure> {
-    let mut text = format!("{:<8} {:<8}\n", "JOBID", "STEPID");
-    let jobs = running_here()?;
-    let steps = jobs.iter().flat_map(|job| {
-        let live = job
-            .steps
-            .iter()
-            .filter(|step| step.state == StepState::Running);
-        live.map(|step| (job.id, step.kind.to_string()))
-    });
-    let before = text.len();
-    for (job, step) in steps {
-        text.push_str(&format!("{job:<8} {step:<8}\n"));
-    }
-    if text.len() == before {
-        output::complain(&["No slurmstepd's found on this node".to_owned()]);
-        return Ok(1);
-    }
-    output::print(&text);
-    Ok(0)
 }
 
 /// `completing`.
