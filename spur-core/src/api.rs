@@ -15,11 +15,11 @@ pub use accounts::{
 pub use grant::{Grant, GrantNode, WouldStart};
 pub use lines::{JobLines, LinesMaker};
 pub use stats::{RequestCount, Stats};
-pub use why::{Explanation, Release, StartBasis, StartEstimate, Stop, Stopped};
+pub use why::{Explanation, NodeRows, Release, StartBasis, StartEstimate, Stop, Stopped};
 
 pub use refusal::{Refusal, RefusalKind};
 
-use crate::denial::{Denial, DenialCount, DenialRow};
+use crate::denial::{Denial, DenialCount};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::{ArrayView, JobTarget};
 use crate::job::change::{JobAct, JobChange};
@@ -460,15 +460,6 @@ pub struct StepView {
     pub shares: Vec<StepShare>,
     /// Highest status.
     pub exit: ExitStatus,
-}
-
-/// Refusals of a job on a node, by kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRows {
-    /// The node.
-    pub node: NodeName,
-    /// The rows, most refusals first.
-    pub rows: Vec<DenialRow>,
 }
 
 /// A node as queries show it.

@@ -1,5 +1,6 @@
 //! Why a job waits, as values: what a sentence, a table and JSON are made of.
 
+use crate::denial::DenialRow;
 use crate::id::{JobId, NodeName};
 use crate::job::state::Reason;
 use crate::time::Millis;
@@ -138,4 +139,13 @@ pub struct Explanation {
     /// What must change before it can start, where nothing that is known to end suffices, as a clause.
     #[serde(default)]
     pub blocked: Option<String>,
+}
+
+/// Refusals of a job on a node, by kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRows {
+    /// The node.
+    pub node: NodeName,
+    /// The rows, most refusals first.
+    pub rows: Vec<DenialRow>,
 }
