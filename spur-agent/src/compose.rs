@@ -299,7 +299,8 @@ mod tests {
     fn tasks_carry_only_what_is_their_own() {
         let job = job_order(7, 1, &[]);
         let mut order = step_order(&job, StepKind::Numbered(0));
-        (order.task_ids, order.tasks, order.nodes[0].1) = (vec![4, 5], 2, 2);
+        let name = order.nodes[0].0.clone();
+        (order.task_ids, order.tasks, order.nodes) = (vec![4, 5], 2, vec![(name, 2)].into());
         let open = Open {
             argv: vec![b"hostname".to_vec()],
             work_dir: b"/w".to_vec(),

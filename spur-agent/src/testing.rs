@@ -43,7 +43,8 @@ pub(crate) fn job_order(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         nodes: vec![AllocatedNode {
             name,
             share: share(gpus),
-        }],
+        }]
+        .into(),
         index: 0,
         tasks: 1,
         cpus_per_task: 1,
@@ -67,7 +68,7 @@ pub(crate) fn step_order(job: &JobOrder, step: StepKind) -> StepOrder {
         job: job.job,
         step,
         generation: job.generation,
-        nodes: vec![(job.nodes[0].name.clone(), 1)],
+        nodes: vec![(job.nodes[0].name.clone(), 1)].into(),
         index: 0,
         share: job.nodes[0].share.clone(),
         task_ids: vec![0],

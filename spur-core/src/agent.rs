@@ -3,6 +3,7 @@
 pub mod desired;
 pub mod order;
 pub mod reconcile;
+pub mod roll;
 
 #[cfg(test)]
 mod fixtures;

@@ -12,7 +12,7 @@ mod end;
 mod follow;
 mod index;
 mod node;
-mod orders;
+pub mod orders;
 mod pause;
 mod place;
 mod purge;

@@ -10,16 +10,16 @@ record!(NodeHello = NodeHello {
     rep gpu_notes, opt keeps_gpus, rep stuck,
 });
 record!(JobOrder = JobOrder {
-    req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, rep nodes, req index,
+    req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, req index,
     req tasks, req cpus_per_task, req cpus_per_task_set, req tasks_set, req tasks_per_node, opt mem_per_cpu,
     opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts, opt array,
-});
+} and nodes or roll);
 record!(ArrayTask = ArrayTask { req job, req task, req count, req min, req max, req step });
 record!(BatchOrder = BatchOrder { req payload, req stdin, req stdout, req stderr, req append });
 record!(StepOrder = StepOrder {
-    req job, req step, req generation, rep nodes, req index, req share, rep task_ids, req tasks, req cpus_per_task,
+    req job, req step, req generation, req index, req share, rep task_ids, req tasks, req cpus_per_task,
     opt batch,
-});
+} and nodes or roll);
 variants!(ToAgent = ControllerMessage in controller_message {
     rec Welcome { req node, req generation, rep jobs, rep steps };
     rec Revoke { req job, req generation };

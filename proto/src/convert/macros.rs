@@ -67,6 +67,23 @@ macro_rules! record {
         }
         public!($core, $crate::wire::$pb);
     };
+    // One with a list of nodes that it shares with others.
+    ($core:ident = $pb:ident { $($how:ident $field:ident),* $(,)? } and $list:ident or $roll:ident) => {
+        impl $crate::convert::Wire for $core {
+            type Pb = $crate::wire::$pb;
+            fn to_pb(&self) -> Self::Pb {
+                let Self { $($field,)* $list } = self;
+                let ($list, $roll) = $crate::convert::roll::write($list);
+                $crate::wire::$pb { $($field: field_out!($how $field),)* $list, $roll }
+            }
+            fn from_pb(pb: Self::Pb) -> Result<Self, $crate::convert::BadMessage> {
+                let $crate::wire::$pb { $($field,)* $list, $roll } = pb;
+                let $list = $crate::convert::roll::read($list, $roll)?;
+                Ok(Self { $($field: field_in!($how $field),)* $list })
+            }
+        }
+        public!($core, $crate::wire::$pb);
+    };
 }
 
 /// An enum without data. Zero and unknown numbers are errors.

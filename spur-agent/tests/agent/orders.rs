@@ -47,7 +47,8 @@ pub fn job(node: &Node, job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         nodes: vec![AllocatedNode {
             name: NodeName::new("n1").unwrap(),
             share: share(gpus),
-        }],
+        }]
+        .into(),
         index: 0,
         tasks: 1,
         cpus_per_task: 1,
@@ -71,7 +72,7 @@ pub fn step(job: &JobOrder, step: StepKind) -> StepOrder {
         job: job.job,
         step,
         generation: job.generation,
-        nodes: vec![(job.nodes[0].name.clone(), 1)],
+        nodes: vec![(job.nodes[0].name.clone(), 1)].into(),
         index: 0,
         share: job.nodes[0].share.clone(),
         task_ids: vec![0],

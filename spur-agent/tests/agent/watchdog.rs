@@ -428,7 +428,9 @@ fn what_the_watchdog_costs() {
     for number in 1..=JOBS {
         let script = format!("echo started > started{number}; exec sleep 1000");
         let mut order = job(&node, number, u64::from(number) + 5, &[]);
-        order.nodes[0].share.cpus = [number].into_iter().collect();
+        let mut nodes = order.nodes.to_vec();
+        nodes[0].share.cpus = [number].into_iter().collect();
+        order.nodes = nodes.into();
         node.controller.send(&ToAgent::Assign(order.clone()));
         let step = batch(&node, &order, &script);
         node.controller.send(&ToAgent::Launch(step));

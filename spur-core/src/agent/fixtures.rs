@@ -41,7 +41,8 @@ pub(super) fn job(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         nodes: vec![AllocatedNode {
             name: NodeName::new("n1").unwrap(),
             share: share(gpus),
-        }],
+        }]
+        .into(),
         index: 0,
         tasks: 1,
         cpus_per_task: 1,
@@ -64,7 +65,7 @@ pub(super) fn step(job: u32, generation: u64, kind: StepKind) -> StepOrder {
         job: JobId(job),
         step: kind,
         generation: Generation(generation),
-        nodes: vec![(NodeName::new("n1").unwrap(), 1)],
+        nodes: vec![(NodeName::new("n1").unwrap(), 1)].into(),
         index: 0,
         share: share(&[]),
         task_ids: vec![0],

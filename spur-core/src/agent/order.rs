@@ -1,5 +1,6 @@
 //! Orders from the controller and reports back: the words of the agent's stream.
 
+use super::roll::Roll;
 use crate::denial::{Denial, DenialCount, JobRows};
 use crate::event::{Event, NodeHello};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind};
@@ -40,7 +41,7 @@ pub struct JobOrder {
     /// QOS, empty if none.
     pub qos: String,
     /// All nodes of the allocation, in order.
-    pub nodes: Vec<AllocatedNode>,
+    pub nodes: Roll<AllocatedNode>,
     /// The addressee's position in `nodes` (`SLURM_NODEID`).
     pub index: u32,
     /// Tasks in all, as the job asked.
@@ -89,7 +90,7 @@ pub struct StepOrder {
     /// Generation of the job's placement.
     pub generation: Generation,
     /// The step's nodes, in order, with each node's number of tasks.
-    pub nodes: Vec<(NodeName, u32)>,
+    pub nodes: Roll<(NodeName, u32)>,
     /// The addressee's position in `nodes`.
     pub index: u32,
     /// Its share here.

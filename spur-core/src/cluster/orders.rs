@@ -2,21 +2,31 @@
 
 use super::Cluster;
 use crate::agent::order::{AllocatedNode, JobOrder, StepOrder};
+use crate::agent::roll::Roll;
 use crate::id::{JobId, NodeId, NodeName, StepKind};
-use crate::job::Job;
 use crate::job::state::JobState;
 use crate::job::step::StepState;
 use crate::resources::{MemoryRequest, NodeShare};
 use crate::time::TimeLimit;
+use std::collections::BTreeMap;
+
+/// What the orders of one state share: the lists of the jobs' and of the steps' nodes. Not to be kept when the state changes.
+#[derive(Debug, Default)]
+pub struct Rolls {
+    jobs: BTreeMap<JobId, Roll<AllocatedNode>>,
+    steps: BTreeMap<(JobId, StepKind), Roll<(NodeName, u32)>>,
+}
 
 impl Cluster {
     /// The order by which a node holds its part of a running job; `None` if it should not.
-    pub fn job_order(&self, id: JobId, node: NodeId) -> Option<JobOrder> {
+    pub fn job_order(&self, id: JobId, node: NodeId, rolls: &mut Rolls) -> Option<JobOrder> {
         let job = self
             .jobs
             .get(&id)
             .filter(|job| job.state == JobState::Running)?;
         let index = job.allocation.iter().position(|share| share.node == node)?;
+        let fresh = || self.allocated(&job.allocation).into();
+        let all = rolls.jobs.entry(id).or_insert_with(fresh);
         let spec = &job.spec;
         let (mem_per_cpu, mem_per_node) = match spec.memory {
             MemoryRequest::PerCpu(mib) => (Some(mib), None),
@@ -32,7 +42,7 @@ impl Cluster {
             account: spec.account.clone(),
             partition: spec.partition.clone(),
             qos: spec.qos.clone(),
-            nodes: self.allocated(&job.allocation),
+            nodes: Roll::clone(all),
             index: u32::try_from(index).ok()?,
             tasks: job.allocation.iter().map(|share| share.tasks).sum(),
             cpus_per_task: spec.cpus_per_task,
@@ -52,7 +62,12 @@ impl Cluster {
 
     /// The order by which a node runs its part of a step that it has not reported yet; the shell adds a batch step's
     /// payload. `None` if it should not run it.
-    pub fn step_order(&self, id: JobId, kind: StepKind, node: NodeId) -> Option<StepOrder> {
+    pub fn step_order(
+        &self,
+        (id, kind): (JobId, StepKind),
+        node: NodeId,
+        rolls: &mut Rolls,
+    ) -> Option<StepOrder> {
         let job = self
             .jobs
             .get(&id)
@@ -72,11 +87,13 @@ impl Cluster {
         let tasks_on = |part: &crate::job::step::StepShare| {
             Some((self.node_name(part.share.node)?, part.share.tasks))
         };
+        let fresh = || step.shares.iter().filter_map(tasks_on).collect();
+        let all = rolls.steps.entry((id, kind)).or_insert_with(fresh);
         Some(StepOrder {
             job: id,
             step: kind,
             generation: job.generation,
-            nodes: step.shares.iter().filter_map(tasks_on).collect(),
+            nodes: Roll::clone(all),
             index: u32::try_from(index).ok()?,
             share: part.share.clone(),
             task_ids: part.task_ids.clone(),
@@ -87,23 +104,17 @@ impl Cluster {
     }
 
     /// Everything that a node should hold and run now, for [`crate::agent::order::ToAgent::Welcome`].
-    pub fn welcome(&self, node: NodeId) -> (Vec<JobOrder>, Vec<StepOrder>) {
+    pub fn welcome(&self, node: NodeId, rolls: &mut Rolls) -> (Vec<JobOrder>, Vec<StepOrder>) {
         let Some(there) = self.nodes.get(&node) else {
             return (Vec::new(), Vec::new());
         };
-        let jobs = there.jobs.iter().filter_map(|id| self.jobs.get(id));
-        let steps_of = |job: &Job| {
-            let (id, kinds) = (job.id, job.steps.keys().copied().collect::<Vec<_>>());
-            kinds
-                .into_iter()
-                .filter_map(move |kind| self.step_order(id, kind, node))
-        };
-        let steps = jobs.clone().flat_map(steps_of).collect();
-        (
-            jobs.filter_map(|job| self.job_order(job.id, node))
-                .collect(),
-            steps,
-        )
+        let (mut orders, mut steps) = (Vec::new(), Vec::new());
+        for job in there.jobs.iter().filter_map(|id| self.jobs.get(id)) {
+            orders.extend(self.job_order(job.id, node, rolls));
+            let kinds = job.steps.keys();
+            steps.extend(kinds.filter_map(|kind| self.step_order((job.id, *kind), node, rolls)));
+        }
+        (orders, steps)
     }
 
     /// Shares with the names of their nodes.

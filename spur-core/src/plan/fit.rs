@@ -72,7 +72,7 @@ fn equal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Optio
     let missing = (nodes as usize).checked_sub(required.len())?;
     let mut free = source
         .candidates(ask, need)
-        .filter(|at| !required.contains(at))
+        .filter(|at| required.binary_search(at).is_err())
         .filter(|at| source.slot(*at).fits(ask, need));
     if nodes > 1 && (source.fabric().is_some() || ask.contiguous) {
         let chosen = near::together(source, ask, &free.collect::<Vec<_>>(), nodes as usize)?;
@@ -115,7 +115,7 @@ fn unequal_parts<'a>(source: &impl Source<'a>, ask: &Ask<'_>, nodes: u32) -> Opt
     }
     let others = source
         .candidates(ask, ask.least_part())
-        .filter(|at| !required.contains(at));
+        .filter(|at| required.binary_search(at).is_err());
     found.extend(others.map(room).filter(|found| found.tasks > 0));
     if found.len() < nodes as usize {
         return None;

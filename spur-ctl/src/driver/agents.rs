@@ -121,7 +121,7 @@ impl Writer {
             admitted,
         } in turn.admissions.drain(..)
         {
-            let (jobs, steps) = self.cluster.welcome(node);
+            let (jobs, steps) = self.cluster.welcome(node, &mut turn.rolls);
             let steps = steps
                 .into_iter()
                 .filter_map(|step| self.with_payload(&turn.payloads, step));

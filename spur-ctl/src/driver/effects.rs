@@ -29,10 +29,10 @@ impl Writer {
             let message = match effect {
                 Effect::Assign { node, job } => self
                     .cluster
-                    .job_order(job, node)
+                    .job_order(job, node, &mut turn.rolls)
                     .map(|o| (node, ToAgent::Assign(o))),
                 Effect::Launch { node, job, step } => {
-                    let order = self.cluster.step_order(job, step, node);
+                    let order = self.cluster.step_order((job, step), node, &mut turn.rolls);
                     let order = order.and_then(|order| self.with_payload(&turn.payloads, order));
                     order.map(|order| (node, ToAgent::Launch(order)))
                 }

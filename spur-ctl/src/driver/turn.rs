@@ -6,6 +6,7 @@ use super::{Answer, Input, Writer};
 use crate::store::Batch;
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Refusal, RefusalKind};
+use spur_core::cluster::orders::Rolls;
 use spur_core::effect::Effect;
 use spur_core::event::Event;
 use spur_core::id::{JobId, NodeId};
@@ -48,6 +49,8 @@ pub(super) struct Turn {
     pub(super) payloads: BTreeMap<JobId, Payload>,
     /// Meters that wait until their verdicts are durable.
     pub(super) verdicts: Vec<oneshot::Sender<()>>,
+    /// What the orders of the turn share.
+    pub(super) rolls: Rolls,
 }
 
 impl Turn {
@@ -68,6 +71,7 @@ impl Turn {
             admissions: Vec::new(),
             payloads: BTreeMap::new(),
             verdicts: Vec::new(),
+            rolls: Rolls::default(),
         }
     }
 }

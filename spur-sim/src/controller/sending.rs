@@ -4,6 +4,7 @@ use super::{Controller, Out};
 use crate::machine::Around;
 use crate::queue::{At, Happening, Stream};
 use spur_core::agent::order::{BatchOrder, StepOrder, ToAgent};
+use spur_core::cluster::orders::Rolls;
 use spur_core::effect::Effect;
 use spur_core::id::{NodeId, StepKind};
 use spur_core::job::spec::Payload;
@@ -19,7 +20,7 @@ impl Controller {
             }
             Out::Welcome(at, stream) => {
                 let Some(node) = self.node(at) else { return };
-                let (jobs, steps) = self.cluster.welcome(node);
+                let (jobs, steps) = self.cluster.welcome(node, &mut Rolls::default());
                 let steps = steps.into_iter().map(with_script).collect();
                 let generation = self.cluster.generation;
                 self.send(
@@ -40,13 +41,16 @@ impl Controller {
     }
 
     pub(super) fn send_effect(&mut self, effect: &Effect, around: &mut Around<'_>) {
+        let mut rolls = Rolls::default();
         let (node, message) = match effect {
             Effect::Assign { node, job } => (
                 *node,
-                self.cluster.job_order(*job, *node).map(ToAgent::Assign),
+                self.cluster
+                    .job_order(*job, *node, &mut rolls)
+                    .map(ToAgent::Assign),
             ),
             Effect::Launch { node, job, step } => {
-                let order = self.cluster.step_order(*job, *step, *node);
+                let order = self.cluster.step_order((*job, *step), *node, &mut rolls);
                 (
                     *node,
                     order.map(|order| ToAgent::Launch(with_script(order))),

@@ -120,7 +120,9 @@ fn a_device_is_waited_for_until_its_holder_is_gone() {
 #[test]
 fn a_cpu_is_waited_for_as_well() {
     let mut order = job(2, 2, &[]);
-    order.nodes[0].share.cpus = [3].into_iter().collect();
+    let mut nodes = order.nodes.to_vec();
+    nodes[0].share.cpus = [3].into_iter().collect();
+    order.nodes = nodes.into();
     let wanted = desired(&[ToAgent::Assign(order)]);
     assert_eq!(
         words(&wanted, &observed(&[(1, 1, JobPhase::Ending, &[3])])),

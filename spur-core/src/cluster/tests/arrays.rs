@@ -70,7 +70,10 @@ fn tasks_start_with_numbers_of_their_own_and_the_last_keeps_the_array_s() {
             "5 RUNNING None 1_2"
         ]
     );
-    let order = world.cluster.job_order(JobId(4), world.node(0).id).unwrap();
+    let order = world
+        .cluster
+        .job_order(JobId(4), world.node(0).id, &mut Default::default())
+        .unwrap();
     let task = order.array.unwrap();
     assert_eq!((task.job, task.task, task.count), (head, 1, 4));
     assert_eq!((task.min, task.max, task.step), (0, 3, 1));

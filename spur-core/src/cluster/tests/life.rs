@@ -57,17 +57,28 @@ fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
         Effect::Notify { job },
     ];
     assert_eq!(fx.effects, expected);
-    let order = world.cluster.job_order(job, NodeId(1)).unwrap();
+    let order = world
+        .cluster
+        .job_order(job, NodeId(1), &mut Default::default())
+        .unwrap();
     assert_eq!(
         (order.index, order.nodes.len(), order.generation),
         (1, 2, Generation(1))
     );
-    let step_order = world.cluster.step_order(job, step, NodeId(0)).unwrap();
+    let step_order = world
+        .cluster
+        .step_order((job, step), NodeId(0), &mut Default::default())
+        .unwrap();
     assert_eq!(
         (step_order.task_ids.as_slice(), step_order.tasks),
         ([0].as_slice(), 1)
     );
-    assert_eq!(world.cluster.step_order(job, step, NodeId(1)), None);
+    assert_eq!(
+        world
+            .cluster
+            .step_order((job, step), NodeId(1), &mut Default::default()),
+        None
+    );
 
     let fx = world.step_ended(job, step, 0, OK);
     let generation = Generation(1);
@@ -78,7 +89,12 @@ fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
     }));
     assert_eq!(world.job(job).state, JobState::Completed);
     assert_eq!(world.node(0).gpus_used.len(), 4, "held until clean");
-    assert_eq!(world.cluster.job_order(job, NodeId(0)), None);
+    assert_eq!(
+        world
+            .cluster
+            .job_order(job, NodeId(0), &mut Default::default()),
+        None
+    );
 
     assert!(world.clean(job, 0).replan);
     assert_eq!(

@@ -145,7 +145,7 @@ fn what_a_node_does_not_know_is_ordered_again() {
         Generation(40),
         "an agent would refuse anything older"
     );
-    let (jobs, steps) = world.cluster.welcome(node);
+    let (jobs, steps) = world.cluster.welcome(node, &mut Default::default());
     assert_eq!(
         jobs.iter().map(|order| order.job).collect::<Vec<_>>(),
         [knows, misses]

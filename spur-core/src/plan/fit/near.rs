@@ -64,7 +64,7 @@ pub(super) fn within_domains<'a>(
     let measured: Vec<(Candidate, [u64; 3])> = found
         .iter()
         .map(|found| {
-            let required = required.contains(&found.at);
+            let required = required.binary_search(&found.at).is_ok();
             let measure = [1, u64::from(found.tasks), u64::from(found.gpus)];
             (candidate(source, found.at, required), measure)
         })
@@ -104,7 +104,9 @@ pub(super) fn in_a_row<'a>(
     runs.find_map(|run| {
         (0..run.len()).find_map(|start| {
             let parts = run_of(source, ask, run.get(start..)?, nodes)?;
-            let got = parts.iter().filter(|part| required.contains(&part.slot));
+            let got = parts
+                .iter()
+                .filter(|part| required.binary_search(&part.slot).is_ok());
             (got.count() == required.len()).then_some(parts)
         })
     })

@@ -2,6 +2,7 @@ mod golden;
 
 use super::*;
 use crate::agent::order::AllocatedNode;
+use crate::agent::roll::Roll;
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, Uid};
 use crate::job::spec::Owner;
 use crate::resources::{GpuVendor, NodeShare};
@@ -36,7 +37,7 @@ fn job(shares: Vec<NodeShare>) -> JobOrder {
         let name = NodeName::new(format!("n{n:04}")).unwrap();
         AllocatedNode { name, share }
     });
-    let nodes: Vec<_> = nodes.collect();
+    let nodes: Roll<_> = nodes.collect();
     JobOrder {
         job: JobId(42),
         generation: Generation(7),
@@ -222,7 +223,7 @@ fn a_step_adds_itself_and_counts_its_own_tasks() {
     let mut job = job(vec![share(4, [2, 5], 4), share(2, [0], 1)]);
     job.index = 1;
     let mut step = step(&job, StepKind::Numbered(3), vec![4, 5]);
-    step.nodes = vec![(NodeName::new("n0002").unwrap(), 2)];
+    step.nodes = vec![(NodeName::new("n0002").unwrap(), 2)].into();
     (step.index, step.tasks, step.cpus_per_task) = (0, 2, 2);
     let env = build(&job, &step, 1, &stand_ins(), &["SLURM_UMASK=0022"]);
     for (name, expected) in [
