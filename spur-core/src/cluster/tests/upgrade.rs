@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::fixture::{OK, batch, gang, gpus, hello, inventory, partition, spec};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::admit::admit;
+use crate::job::extras::Warning;
 use crate::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use crate::job::step::StepShare;
 use crate::manage::Change;
@@ -383,7 +384,15 @@ impl Writer {
             priority: Some(7),
             throttle: None,
         });
-        let job = self.start(gang(1, 1));
+        let mut warned = gang(1, 1);
+        warned.extras_mut().signal = Some(Warning {
+            signal: 10,
+            before: 60,
+            batch: true,
+            reservation: false,
+        });
+        let job = self.start(warned);
+        self.does(Event::Warned { job });
         self.does(Event::Suspended { job });
         self.does(Event::Resumed { job });
         self.does(Event::Suspended { job });
