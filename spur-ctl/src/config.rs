@@ -240,6 +240,17 @@ impl Config {
     }
 }
 
+/// The cluster's name: it becomes part of files' names and of messages.
+fn check_name(cluster: &str) -> Result<(), String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if cluster.is_empty() || !cluster.chars().all(legal) {
+        return Err(format!(
+            "cluster = {cluster:?}: use letters, digits, '-', '_' and '.'"
+        ));
+    }
+    Ok(())
+}
+
 impl Raw {
     fn check(self) -> Result<Config, String> {
         let Self {
@@ -258,15 +269,7 @@ impl Raw {
             topology,
             accounting_enforce,
         } = self;
-        if cluster.is_empty()
-            || !cluster
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        {
-            return Err(format!(
-                "cluster = {cluster:?}: use letters, digits, '-', '_' and '.'"
-            ));
-        }
+        check_name(&cluster)?;
         let most = spur_core::job::array::MAX_ARRAY_SIZE_MAX;
         if !(1..=most).contains(&max_array_size) {
             return Err(format!(

@@ -220,19 +220,20 @@ async fn serve(
             stopped.await
         }
     };
-    // The writer has dropped every waiting call and stream; what was answered may still be on its way.
     farewell.send(true).ok();
-    tokio::time::timeout(FAREWELL, async {
-        while servers.join_next().await.is_some() {}
-    })
-    .await
-    .ok();
+    leave_all(servers).await;
     drop(thread.join());
     denials.close();
     usage.close();
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+/// The writer has dropped every waiting call and stream; what was answered may still be on its way.
+async fn leave_all<T: 'static>(mut servers: tokio::task::JoinSet<T>) {
+    let left = async { while servers.join_next().await.is_some() {} };
+    tokio::time::timeout(FAREWELL, left).await.ok();
 }
 
 /// What the service needs of the configuration.

@@ -110,15 +110,20 @@ pub(super) fn check(raw: Vec<RawPartition>) -> Result<Vec<Partition>, String> {
     }
 }
 
+fn check_name(name: &str) -> Result<(), String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || !name.chars().all(legal) {
+        return Err(format!(
+            "partition name {name:?}: use letters, digits, '-', '_' and '.'"
+        ));
+    }
+    Ok(())
+}
+
 impl RawPartition {
     fn check(self) -> Result<Partition, String> {
         let name = self.name;
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || !name.chars().all(legal) {
-            return Err(format!(
-                "partition name {name:?}: use letters, digits, '-', '_' and '.'"
-            ));
-        }
+        check_name(&name)?;
         let of = |what: &str, cause: &dyn std::fmt::Display| {
             format!("partition {name:?}: {what}: {cause}")
         };

@@ -15,6 +15,7 @@ use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::state::JobState;
 use spur_core::manage::{self, Change, Manage};
 use spur_core::node::AdminState;
+use spur_core::partition::PartitionState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -128,15 +129,7 @@ impl Writer {
                 admin,
                 reason,
             } => self.update_nodes(turn, caller, &nodes, admin, reason.as_deref()),
-            Act::UpdatePartition(name, state) => {
-                let update = Event::PartitionUpdated {
-                    name: name.clone(),
-                    state,
-                };
-                self.propose(turn, update)
-                    .map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
-                Ok(Reply::Done)
-            }
+            Act::UpdatePartition(name, state) => self.update_partition(turn, name, state),
             Act::Manage(request) => self.manage(turn, caller, &request),
             Act::ResetStats => {
                 self.counters.reset(turn.at);
@@ -148,6 +141,16 @@ impl Writer {
                 Ok(Reply::Done)
             }
         }
+    }
+
+    fn update_partition(&mut self, turn: &mut Turn, name: String, state: PartitionState) -> Answer {
+        let update = Event::PartitionUpdated {
+            name: name.clone(),
+            state,
+        };
+        self.propose(turn, update)
+            .map_err(|_| refuse(RefusalKind::InvalidPartition, name))?;
+        Ok(Reply::Done)
     }
 
     /// What an operator makes, changes or takes away.

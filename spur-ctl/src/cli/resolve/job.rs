@@ -37,7 +37,7 @@ pub fn spec(
     let nodelist = nodelist(options)?;
     let (shape, warning) = shape(options, &nodelist)?;
     let text = |long| options.value(long).unwrap_or_default().to_owned();
-    let placement = Placement::of(options, here)?;
+    let placed = placed(Placement::of(options, here)?);
     combined::check(options)?;
     let cpus = combined::cpus_per_task(options)?;
     let files = kind != JobKind::Alloc;
@@ -80,24 +80,32 @@ pub fn spec(
         command: command.to_owned(),
         submit_host: here.host.clone(),
         submit_sid: here.session,
-        gpus_per_socket: placement.gpus_per_socket,
-        tasks_per_gpu: placement.tasks_per_gpu,
-        cpus_per_gpu: placement.cpus_per_gpu,
-        gres_flags: placement.gres_flags,
-        switches: placement.switches,
         prefer: text("prefer"),
-        tasks_per_socket: placement.tasks_per_socket,
-        sockets_per_node: placement.sockets_per_node,
-        mincpus: placement.mincpus,
-        segment: placement.segment,
         contiguous: options.on("contiguous"),
         array: text("array"),
         dependency: text("dependency"),
         kill_on_invalid_dep: kill_on_invalid_dep(options),
         extras: extras::of(options, here)?.boxed(),
         submit_line: here.submit_line.clone(),
+        ..placed
     };
     Ok((combined::settled(options, tidied(spec))?, warning))
+}
+
+/// A request that says only where it is to be placed.
+fn placed(placement: Placement) -> JobSpec {
+    JobSpec {
+        gpus_per_socket: placement.gpus_per_socket,
+        tasks_per_gpu: placement.tasks_per_gpu,
+        cpus_per_gpu: placement.cpus_per_gpu,
+        gres_flags: placement.gres_flags,
+        switches: placement.switches,
+        tasks_per_socket: placement.tasks_per_socket,
+        sockets_per_node: placement.sockets_per_node,
+        mincpus: placement.mincpus,
+        segment: placement.segment,
+        ..JobSpec::default()
+    }
 }
 
 fn work_dir(options: &Options, here: &Surroundings) -> String {

@@ -87,34 +87,50 @@ fn has(pairs: &Pairs, full: &str, least: usize) -> bool {
 /// `create reservation`.
 pub(super) fn create(options: &Options, name: Option<String>, pairs: Pairs) -> Result<u8, Failure> {
     let (times, pairs) = read(pairs, CREATED)?;
+    check_times(&times)?;
+    check_resources(&pairs)?;
+    check_users(&pairs)?;
+    let request = manage(
+        Entity::Reservation,
+        Verb::Create,
+        name.into_iter().collect(),
+        pairs,
+    );
+    let made = asked(options, request, "Error creating the reservation")?;
+    for name in made {
+        output::print(&format!("Reservation created: {name}\n"));
+    }
+    Ok(0)
+}
+
+/// A new reservation begins and ends.
+fn check_times(times: &Times) -> Result<(), Failure> {
     let Some(start) = times.start else {
         return Err(error(format!("A start time must be given.  {CREATED}")));
     };
     match (times.end, times.duration) {
-        (None, None) => {
-            return Err(error(format!(
-                "An end time or duration must be given.  {CREATED}"
-            )));
-        }
-        (Some(end), Some(Some(secs))) if start.plus_secs(secs) != end => {
-            return Err(error(format!(
-                "StartTime + Duration does not equal EndTime.  {CREATED}"
-            )));
-        }
-        (Some(end), _) if start > end => {
-            return Err(error(format!(
-                "Start time cannot be after end time.  {CREATED}"
-            )));
-        }
-        _ => {}
+        (None, None) => Err(error(format!(
+            "An end time or duration must be given.  {CREATED}"
+        ))),
+        (Some(end), Some(Some(secs))) if start.plus_secs(secs) != end => Err(error(format!(
+            "StartTime + Duration does not equal EndTime.  {CREATED}"
+        ))),
+        (Some(end), _) if start > end => Err(error(format!(
+            "Start time cannot be after end time.  {CREATED}"
+        ))),
+        _ => Ok(()),
     }
+}
+
+/// A new reservation holds something.
+fn check_resources(pairs: &Pairs) -> Result<(), Failure> {
     let part = |pair: &Setting| {
         abbreviates(&pair.key, "flags", 2) && pair.value.to_ascii_uppercase().contains("PART_NODES")
     };
     let whole = pairs
         .iter()
         .any(|pair| abbreviates(&pair.key, "nodes", 5) && pair.value.eq_ignore_ascii_case("ALL"));
-    let partition = has(&pairs, "partitionname", 1);
+    let partition = has(pairs, "partitionname", 1);
     if pairs.iter().any(part) && !(partition && whole) {
         return Err(error(format!(
             "PART_NODES flag requires specifying a Partition and ALL nodes.  {CREATED}"
@@ -129,37 +145,28 @@ pub(super) fn create(options: &Options, name: Option<String>, pairs: Pairs) -> R
         ("licenses", 1),
         ("burstbuffer", 1),
     ];
-    if !partition
-        && !amounts
-            .iter()
-            .any(|(full, least)| has(&pairs, full, *least))
-    {
+    if !partition && !amounts.iter().any(|(full, least)| has(pairs, full, *least)) {
         return Err(error(format!(
             "CoreCnt, Nodes, NodeCnt, TRES or Watts must be specified.  {CREATED}"
         )));
     }
-    let (users, groups) = (has(&pairs, "users", 1), has(&pairs, "groups", 1));
+    Ok(())
+}
+
+/// A new reservation is for somebody.
+fn check_users(pairs: &Pairs) -> Result<(), Failure> {
+    let (users, groups) = (has(pairs, "users", 1), has(pairs, "groups", 1));
     if users && groups {
         return Err(error(format!(
             "Users and Groups are mutually exclusive.  You can have one or the other, but not both.  {CREATED}"
         )));
     }
-    if !users && !groups && !has(&pairs, "accounts", 1) {
+    if !users && !groups && !has(pairs, "accounts", 1) {
         return Err(error(format!(
             "Either Users/Groups and/or Accounts must be specified.  {CREATED}"
         )));
     }
-    let request = manage(
-        Entity::Reservation,
-        Verb::Create,
-        name.into_iter().collect(),
-        pairs,
-    );
-    let made = asked(options, request, "Error creating the reservation")?;
-    for name in made {
-        output::print(&format!("Reservation created: {name}\n"));
-    }
-    Ok(0)
+    Ok(())
 }
 
 /// `update reservation`.

@@ -70,7 +70,16 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
         ),
     ];
     let now = view.clock.stamp(view.clock.now);
-    let mut text = format!("Configuration data as of {now}\n");
+    let lines = lines(&known, which);
+    output::print(&format!(
+        "Configuration data as of {now}\n{lines}\nSlurmctld(primary) at {host} is UP\n"
+    ));
+    Ok(0)
+}
+
+/// The lines of the table, or the one that is meant, with what is known put in.
+fn lines(known: &[(&str, String)], which: Option<&str>) -> String {
+    let mut text = String::new();
     for line in table::TABLE.lines() {
         let (key, value) = line
             .split_once(" = ")
@@ -85,7 +94,5 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
             text.push_str(&format!("{key:<23} = {value}\n"));
         }
     }
-    text.push_str(&format!("\nSlurmctld(primary) at {host} is UP\n"));
-    output::print(&text);
-    Ok(0)
+    text
 }
