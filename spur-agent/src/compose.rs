@@ -56,7 +56,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
                 .collect(),
         ),
         Source::Client(open) => (
-            open.env.iter().map(|entry| Cow::from(entry)).collect(),
+            open.env.iter().map(Cow::from).collect(),
             open.umask,
             open.rlimits
                 .iter()

@@ -149,7 +149,7 @@ mod tests {
             name: NodeName::new(format!("r{}-n{:03}", at % 2, count - at)).unwrap(),
             share: NodeShare {
                 node: NodeId(at * 7),
-                cpus: IdSet::first(if at % 3 == 0 { 64 } else { 128 }),
+                cpus: IdSet::first(if at.is_multiple_of(3) { 64 } else { 128 }),
                 memory_mib: 1024,
                 gpus: IdSet::first(8),
                 tasks: 1,

@@ -11,7 +11,7 @@ use crate::resources::{IdSet, NodeShare};
 use crate::slurm::{array, hostlist};
 use crate::time::{Millis, TimeLimit};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// No task: an array's record that stands for several, or a job that is no part of an array.
@@ -82,7 +82,7 @@ pub struct JobLines {
 #[derive(Debug, Default)]
 pub struct LinesMaker {
     lines: JobLines,
-    places: HashMap<String, u32>,
+    places: BTreeMap<String, u32>,
     /// The last text of each column and its place: mostly the next is the same.
     last: [(String, u32); 8],
 }

@@ -80,10 +80,10 @@ pub fn question(request: &Request) -> Result<Reply, Trouble> {
 
 /// The cluster's name.
 pub fn cluster_name() -> Result<String, Trouble> {
-    match question(&Request::Ping)? {
-        Reply::Pong { cluster, .. } => Ok(cluster),
-        _ => Err(unexpected()),
-    }
+    let Reply::Pong { cluster, .. } = question(&Request::Ping)? else {
+        return Err(unexpected());
+    };
+    Ok(cluster)
 }
 
 /// [`question`], with some patience while nobody listens. Nothing was sent then, so that it is safe to try again.

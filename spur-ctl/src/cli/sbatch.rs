@@ -166,7 +166,7 @@ fn exported(file: &str) -> Result<Vec<String>, Failure> {
     })?;
     let entries = bytes.split(|byte| *byte == 0);
     let entries = entries.filter(|entry| entry.contains(&b'='));
-    Ok(entries.map(|entry| raw::text(entry)).collect())
+    Ok(entries.map(raw::text).collect())
 }
 
 /// Waits for the end, and until all is written; the code is the script's, or 1 if a signal ended it.

@@ -140,9 +140,10 @@ impl<'v> Filler<'v> {
         if row.state != JobState::Pending {
             return Arc::clone(row);
         }
-        let unavailable = match row.reason {
-            Reason::ReqNodeNotAvail => why::unavailable(row, |name| self.view.node_named(name)),
-            _ => Vec::new(),
+        let unavailable = if row.reason == Reason::ReqNodeNotAvail {
+            why::unavailable(row, |name| self.view.node_named(name))
+        } else {
+            Vec::new()
         };
         let expected = if self.estimates {
             self.expected(row)

@@ -72,10 +72,12 @@ fn in_time(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) -> b
     if filter.states.is_empty() {
         return filter.until.is_none_or(|until| job.submitted < until) && after(ended);
     }
-    filter.states.iter().any(|state| match state {
-        JobState::Pending => before(job.eligible) && after(job.started.or(ended)),
-        JobState::Running => job.started.is_some_and(before) && after(ended),
-        state => {
+    filter.states.iter().any(|state| {
+        if *state == JobState::Pending {
+            before(job.eligible) && after(job.started.or(ended))
+        } else if *state == JobState::Running {
+            job.started.is_some_and(before) && after(ended)
+        } else {
             *state == job.state && requeued.is_none() && after(ended) && ended.is_none_or(before)
         }
     })

@@ -120,11 +120,15 @@ pub fn runs_for_ever(job: &JobView) -> bool {
 /// Most nodes that it was asked to get while it waits; 0 if that was not said.
 pub fn max_nodes(job: &JobView) -> u32 {
     let spec = &job.spec;
-    match job.state {
-        JobState::Pending if spec.nodes_set => spec.nodes_max,
+    if job.state != JobState::Pending {
+        0
+    } else if spec.nodes_set {
+        spec.nodes_max
+    } else if spec.hold {
         // A job that was submitted held has its nodes counted at once.
-        JobState::Pending if spec.hold => spec.nodes_min.max(1),
-        _ => 0,
+        spec.nodes_min.max(1)
+    } else {
+        0
     }
 }
 

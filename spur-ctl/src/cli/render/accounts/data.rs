@@ -49,9 +49,10 @@ pub fn job(doc: &mut Document, context: &Context, rows: &[Row]) {
 
 /// The status that a job is recorded with: what ended a cancelled job is said by its state.
 fn own_exit(job: &JobView) -> ExitStatus {
-    match job.state {
-        JobState::Cancelled | JobState::Timeout => ExitStatus::default(),
-        _ => job.exit,
+    if matches!(job.state, JobState::Cancelled | JobState::Timeout) {
+        ExitStatus::default()
+    } else {
+        job.exit
     }
 }
 
@@ -229,13 +230,11 @@ fn flag(word: &str) -> Option<&'static str> {
 }
 
 fn required(doc: &mut Document, job: &JobView) {
-    let of_cpu = match job.spec.memory {
-        MemoryRequest::PerNode(_) => None,
-        _ => Some(text::memory_wanted(job) / text::cpus_wanted(job).max(1)),
-    };
-    let of_node = match job.spec.memory {
-        MemoryRequest::PerNode(mib) => Some(mib),
-        _ => None,
+    let per_cpu = text::memory_wanted(job) / text::cpus_wanted(job).max(1);
+    let (of_cpu, of_node) = if let MemoryRequest::PerNode(mib) = job.spec.memory {
+        (None, Some(mib))
+    } else {
+        (Some(per_cpu), None)
     };
     doc.map("required", |doc| {
         doc.count("CPUs", text::cpus_wanted(job));
@@ -460,9 +459,10 @@ fn allocated_tasks(step: &StepView) -> i64 {
     std::cmp::max(tasks, 1)
 }
 
-type Amount = ((&'static str, &'static str, i64), i64);
+type Tres = (&'static str, &'static str, i64);
+type Amount = (Tres, i64);
 
-fn measured(all: [((&'static str, &'static str, i64), Option<u64>); 4]) -> Vec<Amount> {
+fn measured(all: [(Tres, Option<u64>); 4]) -> Vec<Amount> {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let all = all.into_iter();
     all.filter_map(|(kind, count)| Some((kind, signed(count?))))

@@ -24,13 +24,11 @@ pub fn nodes_for(jobs: &[Arc<JobView>]) -> Result<Nodes, Trouble> {
     if jobs.iter().all(|job| job.nodes.is_empty()) {
         return Ok(Nodes::new());
     }
-    match link::question(&Request::Nodes)? {
-        Reply::Nodes(nodes) => {
-            let named = |node: Arc<NodeView>| (node.node.name.to_string(), node);
-            Ok(nodes.into_iter().map(named).collect())
-        }
-        _ => Err(link::unexpected()),
-    }
+    let Reply::Nodes(nodes) = link::question(&Request::Nodes)? else {
+        return Err(link::unexpected());
+    };
+    let named = |node: Arc<NodeView>| (node.node.name.to_string(), node);
+    Ok(nodes.into_iter().map(named).collect())
 }
 
 /// `jobs`, `last_backfill`, `last_update`.

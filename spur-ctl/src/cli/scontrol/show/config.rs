@@ -24,15 +24,14 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
         return Err(worded(PREFIX, &link::unexpected()));
     };
     let nodes = super::nodes::load()?.len();
-    let topology = match ask(&Request::Topology, PREFIX)? {
-        Reply::Topology(topology) => topology.plugin,
-        _ => return Err(worded(PREFIX, &link::unexpected())),
+    let Reply::Topology(topology) = ask(&Request::Topology, PREFIX)? else {
+        return Err(worded(PREFIX, &link::unexpected()));
     };
     let Reply::Configuration(settings) = ask(&Request::Configuration, PREFIX)? else {
         return Err(worded(PREFIX, &link::unexpected()));
     };
     let view = view([]);
-    let topology = match topology {
+    let topology = match topology.plugin {
         TopologyPlugin::None => "topology/default",
         TopologyPlugin::Tree => "topology/tree",
         TopologyPlugin::Block => "topology/block",

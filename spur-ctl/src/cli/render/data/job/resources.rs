@@ -133,9 +133,9 @@ impl Layout {
                 threads: 1,
             },
             |inventory: &Inventory| Self {
-                sockets: inventory.sockets.max(1).into(),
-                cores: inventory.cores_per_socket.max(1).into(),
-                threads: inventory.threads_per_core.max(1).into(),
+                sockets: inventory.sockets.max(1),
+                cores: inventory.cores_per_socket.max(1),
+                threads: inventory.threads_per_core.max(1),
             },
         )
     }
