@@ -183,8 +183,8 @@ fn scripts_that_are_none() {
     fails(&["sbatch", "bare.sh"], text, 1);
     fails(&["sbatch"], "sbatch: error: Batch script is empty!\n", 1);
     let text = "sbatch: error: Invalid directive found in batch script: stray\n";
-    fails(&["sbatch", "stray.sh"], text, 1);
-    let text = "sbatch: fatal: Script arguments not permitted with --wrap option\n";
+    fails(&["sbatch", "stray.sh"], text, 255);
+    let text = "sbatch: error: Script arguments not permitted with --wrap option\n";
     fails(&["sbatch", "--wrap", "true", "ok.sh"], text, 1);
 }
 
@@ -204,41 +204,17 @@ fn commands_that_lack_something() {
     fails(&["scontrol", "nope"], "invalid keyword: nope\n", 1);
     fails(
         &["scontrol", "show", "nope"],
-        "invalid entity:nope for keyword:show\n",
-        1,
-    );
-    let text = "You must specify a reason when DOWNING or DRAINING a node. Request denied\n";
-    fails(
-        &["scontrol", "update", "nodename=n1", "state=drain"],
-        text,
+        "invalid entity:nope for keyword:show \n",
         1,
     );
 }
 
 #[test]
 fn what_is_not_done_is_refused() {
-    let text = "sbatch: error: --array: job arrays are not available yet\n";
-    fails(&["sbatch", "--array=1-3", "ok.sh"], text, 1);
     let text = "srun: error: --pty: terminals are not available yet\n";
     fails(&["srun", "--pty", "bash"], text, 1);
-    let text = "sbatch: error: Batch job submission failed: Requested reservation is invalid\n";
-    fails(&["sbatch", "--reservation=r", "ok.sh"], text, 1);
-    for (words, says) in [
-        (&["suspend", "1"][..], "suspend: not available yet"),
-        (
-            &["reconfigure"],
-            "reconfigure: not available yet; restart the daemon; jobs go on",
-        ),
-        (
-            &["show", "config"],
-            "config: not available yet; see spur.toml on the controller's machine",
-        ),
-    ] {
-        let words: Vec<&str> = [&["scontrol"], words].concat();
-        fails(&words, &format!("scontrol: error: {says}\n"), 1);
-    }
     fails(&["scontrol", "nope"], "invalid keyword: nope\n", 1);
-    let text = "invalid entity:nope for keyword:show\n";
+    let text = "invalid entity:nope for keyword:show \n";
     fails(&["scontrol", "show", "nope"], text, 1);
 }
 
@@ -313,7 +289,7 @@ fn what_needs_no_controller() {
     assert!(
         place
             .run(&["squeue", "--helpformat"])
-            .starts_with("%a    %b    ")
+            .starts_with("%a    %F    ")
     );
 }
 

@@ -235,12 +235,29 @@ fn an_operators_hold_is_not_released_by_the_owner_and_limits_are_raised_only_by_
         partition: None,
         priority: None,
     };
+    // While it waits, its owner might as well submit another one.
     assert_eq!(kind(ask(&controller, ALICE, limit(60))), None);
+    assert_eq!(kind(ask(&controller, ALICE, limit(120))), None);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _agent = runtime.block_on(Agent::connect(&controller, "n1"));
+    let state = || {
+        let filter = JobFilter {
+            ids: vec![job],
+            ..JobFilter::default()
+        };
+        match ask(&controller, ALICE, Request::Jobs { filter }) {
+            Ok(Reply::Jobs(jobs)) => jobs[0].state,
+            other => panic!("no jobs: {other:?}"),
+        }
+    };
+    while state() != JobState::Running {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     assert_eq!(
-        kind(ask(&controller, ALICE, limit(120))),
+        kind(ask(&controller, ALICE, limit(300))),
         Some(RefusalKind::AccessDenied)
     );
-    assert_eq!(kind(ask(&controller, OPERATOR, limit(120))), None);
+    assert_eq!(kind(ask(&controller, OPERATOR, limit(300))), None);
 }
 
 #[test]
