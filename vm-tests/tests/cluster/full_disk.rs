@@ -64,7 +64,10 @@ fn a_full_disk_refuses_clearly_and_loses_nothing() {
     daemons.await_idle();
     assert_eq!(known(&daemons), acknowledged);
     // The accounting record was on the same disk: it was delayed, no more.
-    let list = ["sacct", "-a", "-X", "-n", "-P", "-o", "JobID"];
+    let ids: Vec<&str> = acknowledged.iter().map(String::as_str).collect();
+    let ids = ids.join(",");
+    // By name, for held jobs are in no window of time.
+    let list = ["sacct", "-X", "-n", "-P", "-o", "JobID", "-j", &ids];
     wait::until_true("every job is recorded", SOON, || {
         let shown = daemons.run(User::Root, &list).out;
         let recorded: BTreeSet<String> = shown.lines().map(str::to_owned).collect();
