@@ -60,7 +60,7 @@ fn jobs_that_find_no_room_say_what_is_missing_and_who_gives_it_back() {
 
     let text = why(&cluster, &first);
     says(&text, "needs 4 GPUs");
-    says(&text, "n1, n2 and n3: 2 of 4 GPUs free");
+    says(&text, "n1, n2 and n3: 2 of 8 GPUs free");
     let back = format!("job {} of ", holders[0]);
     says(&text, &back);
     says(&text, "gives 6 GPUs back on n1 by ");
