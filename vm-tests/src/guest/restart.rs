@@ -128,7 +128,7 @@ pub(super) fn detached(lab: &Lab) -> Outcome {
     let last: Vec<&str> = text.lines().rev().take(3).collect();
     assert!(last.iter().all(|line| line.ends_with("EPERM")), "{last:?}");
     let shown = daemons
-        .run(User::Root, &["scontrol", "show", "node", "n1"])
+        .run(User::Root, &["scontrol", "-dd", "show", "node", "n1"])
         .out;
     assert!(
         shown.contains("put back"),
