@@ -29,12 +29,10 @@ fn a_full_disk_refuses_clearly_and_loses_nothing() {
     }
     let mut daemons =
         Daemons::start_prepared("[declare]\ncpus = 2\nmemory_mib = 1000\n", small_log);
-    let submit = || {
-        daemons.run(
-            NOBODY,
-            &["sbatch", "--parsable", "--hold", "--wrap", "true"],
-        )
-    };
+    // Jobs wait, and yet might start: those that might not are in no record.
+    let down = ["scontrol", "update", "partitionname=gpu", "state=down"];
+    daemons.run(User::Root, &down).good();
+    let submit = || daemons.run(NOBODY, &["sbatch", "--parsable", "--wrap", "true"]);
     let mut acknowledged = BTreeSet::from([submit().good().trim().to_owned()]);
     let ballast = daemons.dir().join("ctl/ballast");
     let fill = fs::write(&ballast, vec![0; 4 << 20]);
@@ -64,10 +62,7 @@ fn a_full_disk_refuses_clearly_and_loses_nothing() {
     daemons.await_idle();
     assert_eq!(known(&daemons), acknowledged);
     // The accounting record was on the same disk: it was delayed, no more.
-    let ids: Vec<&str> = acknowledged.iter().map(String::as_str).collect();
-    let ids = ids.join(",");
-    // By name, for held jobs are in no window of time.
-    let list = ["sacct", "-X", "-n", "-P", "-o", "JobID", "-j", &ids];
+    let list = ["sacct", "-a", "-X", "-n", "-P", "-o", "JobID"];
     wait::until_true("every job is recorded", SOON, || {
         let shown = daemons.run(User::Root, &list).out;
         let recorded: BTreeSet<String> = shown.lines().map(str::to_owned).collect();
