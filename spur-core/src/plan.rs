@@ -25,7 +25,7 @@ mod search;
 pub(crate) mod shape;
 pub(crate) mod slot;
 mod tasks;
-mod timeline;
+pub(crate) mod timeline;
 pub(crate) mod topology;
 mod wait;
 pub mod why;

@@ -7,6 +7,7 @@
 
 use super::policy::Key;
 use super::predict::gpus_of;
+use super::timeline::SOMEDAY;
 use crate::id::{JobId, NodeId};
 use crate::job::spec::JobSpec;
 use crate::resources::NodeShare;
@@ -21,6 +22,13 @@ pub struct Reserved {
     pub start: Millis,
     /// Which, in node order.
     pub shares: Vec<NodeShare>,
+}
+
+impl Reserved {
+    /// From when; `None` while they are kept until jobs end that have no time limit.
+    pub fn known_start(&self) -> Option<Millis> {
+        Some(self.start).filter(|start| *start < SOMEDAY)
+    }
 }
 
 /// What an expected start goes by.
@@ -292,7 +300,9 @@ impl Outlook {
     pub fn expected(&self, asked: &Asked<'_>) -> Expected {
         if let Some(reserved) = self.reserved.get(&asked.job) {
             return Expected {
-                start: Some(reserved.start.max(asked.eligible)),
+                start: reserved
+                    .known_start()
+                    .map(|start| start.max(asked.eligible)),
                 basis: Basis::Reserved,
                 nodes: reserved.shares.iter().map(|share| share.node).collect(),
             };

@@ -311,6 +311,7 @@ impl<'a> Pass<'a> {
             allowed: &allowed,
             required: &required,
             limit,
+            patient: policy::is_aged(self.cluster.jobs.get(&key.job), self.at),
             cap,
         };
         let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) else {

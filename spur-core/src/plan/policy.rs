@@ -57,6 +57,15 @@ pub(crate) fn due(job: &Job) -> Millis {
     came.plus_secs(secs.min(LONGEST).saturating_mul(patience))
 }
 
+/// Seconds after which a waiting job is aged: devices are then kept for it from jobs without a time limit even where such jobs run, so
+/// that nobody can tell from when on it will have them.
+const AGED: u64 = 3_600;
+
+/// Whether a job has waited so long that jobs without a time limit no longer pass it.
+pub(crate) fn is_aged(job: Option<&Job>, at: Millis) -> bool {
+    job.is_some_and(|job| job.eligible.max(job.submitted).plus_secs(AGED) <= at)
+}
+
 /// Reservations given in one pass within one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reserved {

@@ -11,7 +11,7 @@ use super::fit::{Part, Source, pick};
 use super::rooms::Rooms;
 use super::shape::{Mask, indices};
 use super::slot::Slot;
-use super::timeline::{Booked, Futures, NEVER, free_at};
+use super::timeline::{Booked, Futures, SOMEDAY, free_at};
 use super::topology::Fabric;
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
@@ -55,6 +55,8 @@ pub(super) struct Wanted<'w> {
     pub(super) allowed: &'w Bits,
     pub(super) required: &'w [usize],
     pub(super) limit: TimeLimit,
+    /// Whether devices are kept for it until jobs end that have no time limit.
+    pub(super) patient: bool,
     /// What its partition's jobs may have of a node together.
     pub(super) cap: Option<&'w Cap>,
 }
@@ -63,7 +65,7 @@ pub(super) struct Wanted<'w> {
 pub(super) fn end_of(start: Millis, limit: TimeLimit) -> Millis {
     match limit {
         TimeLimit::Secs(secs) => start.plus_secs(secs),
-        TimeLimit::Unlimited => NEVER,
+        TimeLimit::Unlimited => Millis(start.0.saturating_add(1).max(SOMEDAY.0)),
     }
 }
 
@@ -84,7 +86,8 @@ impl Reserving {
         rooms: &mut Rooms<'_>,
         wanted: &Wanted<'_>,
     ) -> Option<(Millis, Vec<NodeShare>)> {
-        let (start, parts) = self.place(rooms, wanted)?;
+        let found = self.place(rooms, wanted);
+        let (start, parts) = found.filter(|(start, _)| wanted.patient || *start < SOMEDAY)?;
         let end = end_of(start, wanted.limit);
         let places = parts.iter().filter_map(|part| {
             let slot = *rooms.slots.get(part.slot)?;

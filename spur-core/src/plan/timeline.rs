@@ -15,8 +15,9 @@ use std::collections::BTreeSet;
 /// Milliseconds until what should be free and is not counts as free: jobs past their limit, nodes that are cleaned up.
 const SOON: u64 = 60_000;
 
-/// Never, as a moment.
-pub(super) const NEVER: Millis = Millis(u64::MAX);
+/// When a job without a time limit is over: later than any that has one. What is kept from then on is kept from other jobs without a
+/// limit, and from no others.
+pub(crate) const SOMEDAY: Millis = Millis(1 << 62);
 
 /// A share that was given in this pass.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ impl Held {
         };
         let mut cpus = ids.into_owned();
         let future = rooms.future(at, self);
-        let first = self.list.first().map_or(NEVER, |booked| booked.start);
+        let first = self.list.first().map_or(SOMEDAY, |booked| booked.start);
         let spare = free_at(&future, first).map_or(0, |free| free.memory);
         let mut free = Free {
             memory: slot.free.memory.min(spare),
@@ -171,7 +172,6 @@ impl Rooms<'_> {
         let mut times = vec![self.at];
         times.extend(returns.iter().map(|back| back.at));
         times.extend(kept.iter().map(|(end, _)| *end));
-        times.retain(|time| *time != NEVER);
         times.sort_unstable();
         times.dedup();
         let mut left = returns.as_slice();
@@ -220,7 +220,6 @@ impl Rooms<'_> {
         let given: u32 = taken.map(|taken| back(mask_of(&taken.share.gpus))).sum();
         let now = std::iter::once((self.at, slot.free.gpus.count_ones() + given));
         let holds = self.rows.get(at)?.holds.iter();
-        let holds = holds.take_while(|hold| hold.until != NEVER);
         let later = holds.map(|hold| (hold.until.max(self.at), back(hold.gpus)));
         let mut lists = into.iter_mut();
         // No GPU is free at once everywhere.

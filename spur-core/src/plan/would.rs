@@ -18,10 +18,6 @@ pub fn would_start(
     mut spec: JobSpec,
     at: Millis,
 ) -> Result<WouldStart, Refusal> {
-    let refuse = |kind, text: &str| Refusal {
-        kind,
-        text: text.to_owned(),
-    };
     // A held job is asked about as if it were not.
     spec.hold = false;
     let admitted = admit(cluster, &mut spec, at)?;
@@ -59,7 +55,8 @@ pub fn would_start(
     }
     if let Some(reserved) = found.outlook.reserved.get(&job) {
         let nodes = names(&mut reserved.shares.iter().map(|share| share.node));
-        return Ok(answer(reserved.start, cpus_of(&reserved.shares), nodes));
+        let start = reserved.known_start().ok_or_else(nobody_knows)?;
+        return Ok(answer(start, cpus_of(&reserved.shares), nodes));
     }
     let expected = found.outlook.expected(&Asked {
         job,
@@ -74,9 +71,18 @@ pub fn would_start(
             let nodes = names(&mut expected.nodes.into_iter());
             Ok(answer(start.max(record.eligible), asked, nodes))
         }
-        (_, _) => Err(refuse(
-            RefusalKind::NodesBusy,
-            "nothing that is known to end lets it start",
-        )),
+        (_, _) => Err(nobody_knows()),
     }
+}
+
+fn refuse(kind: RefusalKind, text: &str) -> Refusal {
+    Refusal {
+        kind,
+        text: text.to_owned(),
+    }
+}
+
+fn nobody_knows() -> Refusal {
+    let text = "nothing that is known to end lets it start";
+    refuse(RefusalKind::NodesBusy, text)
 }

@@ -11,6 +11,7 @@ use spur_core::id::JobId;
 use spur_core::job::state::Reason;
 use spur_core::manage::Setting;
 use spur_core::manage::reservation::Reservation;
+use spur_core::plan::outlook::Reserved;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,7 +72,8 @@ pub(super) fn lines(view: &View, filter: &JobFilter) -> Reply {
     let mut lines = LinesMaker::new();
     let mut add = |row: &Arc<JobView>| {
         let start = view.outlook.reserved.get(&row.id);
-        let start = start.map(|reserved| reserved.start.max(row.eligible));
+        let start = start.and_then(Reserved::known_start);
+        let start = start.map(|start| start.max(row.eligible));
         if row.reason == Reason::ReqNodeNotAvail {
             lines.push(&filler.fill(row), start);
         } else {

@@ -9,6 +9,7 @@ use crate::partition::Partition;
 use crate::plan::rooms::natural;
 use crate::plan::shape::{DOMAINS, Mask, Shape, mask_of};
 use crate::plan::slot::Free;
+use crate::plan::timeline::SOMEDAY;
 use crate::resources::{IdSet, NodeShare};
 use crate::time::Millis;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// What a job holds on a node, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// When its limit ends it; the greatest moment if it has none, the epoch if it has ended and only cleaning up is left.
+    /// When its limit ends it; [`SOMEDAY`] if it has none, or is suspended, the epoch if it has ended and only cleaning up is left.
     pub(crate) until: Millis,
     pub(crate) job: JobId,
     pub(crate) gpus: Mask,
@@ -158,8 +159,8 @@ impl Eq for Fleet {}
 fn hold(shape: &Shape, job: &Job, node: NodeId) -> Option<Hold> {
     let runs = job.allocation.iter().find(|share| share.node == node);
     let (share, until): (&NodeShare, Millis) = match runs {
-        Some(share) if job.state == JobState::Running => {
-            (share, job.ended.unwrap_or(Millis(u64::MAX)))
+        Some(share) if matches!(job.state, JobState::Running | JobState::Suspended) => {
+            (share, job.ended.unwrap_or(SOMEDAY))
         }
         Some(_) | None => (&job.leftovers.get(&node)?.share, Millis(0)),
     };

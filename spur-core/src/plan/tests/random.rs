@@ -11,6 +11,7 @@ use crate::job::admit::admit;
 use crate::job::spec::JobSpec;
 use crate::job::state::{JobState, Reason};
 use crate::node::AdminState;
+use crate::plan::timeline::SOMEDAY;
 use crate::plan::{Budget, Plan, plan};
 use crate::resources::{Inventory, MemoryRequest, NodeShare};
 use crate::time::{Millis, TimeLimit};
@@ -183,11 +184,11 @@ impl Stream {
         let cluster = &self.world.cluster;
         let end_of = |id: JobId, start: Millis| match cluster.jobs[&id].spec.time_limit {
             Some(TimeLimit::Secs(secs)) => start.plus_secs(secs),
-            Some(TimeLimit::Unlimited) | None => Millis(u64::MAX),
+            Some(TimeLimit::Unlimited) | None => SOMEDAY.max(Millis(start.0 + 1)),
         };
         let mut spans: Vec<(JobId, Millis, Millis, &NodeShare)> = Vec::new();
         for job in cluster.running() {
-            let end = job.ended.unwrap_or(Millis(u64::MAX));
+            let end = job.ended.unwrap_or(SOMEDAY);
             spans.extend(
                 job.allocation
                     .iter()

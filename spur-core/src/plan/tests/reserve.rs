@@ -106,6 +106,51 @@ fn nothing_is_kept_where_nothing_can_be_had() {
 }
 
 #[test]
+fn jobs_without_a_limit_pass_a_gang_until_it_is_aged() {
+    let forever = |gpus| limited(1, gpus, TimeLimit::Unlimited);
+    let mut world = unlimited(2);
+    let (a, b) = (world.start(forever(4)), world.start(forever(4)));
+    let gang = world.submit(secs(2, 8, 500));
+    let passes = world.start(forever(4));
+    assert!(runs(&world, passes), "nobody knows when the gang can start");
+    world.now = world.now.plus_secs(3_600);
+    let late = world.submit(forever(4));
+    let short = world.submit(secs(1, 4, 500));
+    let found = world.plan();
+    let kept = &found.outlook.reserved[&gang];
+    assert_eq!((kept.known_start(), kept.shares.len()), (None, 2));
+    let told = expected(&world, &found, gang);
+    assert_eq!((told.start, told.basis), (None, Basis::Reserved));
+    assert!(!runs(&world, late), "it could hold the gang up for ever");
+    assert!(runs(&world, short), "it ends in time");
+    for job in [a, b, passes, short] {
+        world.does(Event::Cancelled { job, by: Uid(0) });
+        world.clean_all(job);
+    }
+    world.plan();
+    assert!(runs(&world, gang) && !runs(&world, late));
+}
+
+#[test]
+fn gangs_without_a_limit_start_one_after_the_other() {
+    let forever = |nodes| limited(nodes, 8, TimeLimit::Unlimited);
+    let mut world = unlimited(3);
+    let holder = world.start(forever(1));
+    let gangs = [world.submit(forever(3)), world.submit(forever(3))];
+    world.now = world.now.plus_secs(3_600);
+    let single = world.submit(forever(1));
+    let found = world.plan();
+    assert_eq!(found.outlook.reserved.len(), 2, "both are aged");
+    for job in [holder, gangs[0], gangs[1]] {
+        assert!(!runs(&world, single));
+        world.does(Event::Cancelled { job, by: Uid(0) });
+        world.clean_all(job);
+        world.plan();
+    }
+    assert!(runs(&world, single));
+}
+
+#[test]
 fn a_reservation_goes_with_its_node() {
     let mut world = unlimited(2);
     world.start(secs(1, 8, 1_000));

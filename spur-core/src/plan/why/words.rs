@@ -3,6 +3,7 @@
 use super::Known;
 use super::amount::listed;
 use crate::api::{Explanation, JobView, Release, StartBasis, Stop, Stopped};
+use crate::id::NodeName;
 use crate::job::state::Reason;
 use crate::partition::PartitionState;
 use crate::slurm::{hostlist, timespec};
@@ -199,11 +200,7 @@ fn nodes(group: &Stopped, stamp: &dyn Fn(Millis) -> String) -> String {
 fn names(group: &Stopped) -> String {
     /// Names that are written out one by one.
     const FEW: usize = 3;
-    let names: Vec<&str> = group
-        .names
-        .iter()
-        .map(crate::id::NodeName::as_str)
-        .collect();
+    let names: Vec<&str> = group.names.iter().map(NodeName::as_str).collect();
     if names.len() < group.nodes as usize {
         return format!("{} nodes", group.nodes);
     }
@@ -234,25 +231,28 @@ fn gives_back(release: &Release, stamp: &dyn Fn(Millis) -> String) -> String {
     }
 }
 
+/// Where devices are reserved.
+fn place(nodes: &[NodeName]) -> String {
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" on {}", hostlist::compress(names)),
+    }
+}
+
 /// The expected start.
 fn start(why: &Explanation, stamp: &dyn Fn(Millis) -> String) -> Option<String> {
     let expected = why.expected.as_ref()?;
     match (expected.start, expected.basis) {
-        (Some(at), StartBasis::Reserved) => {
-            let names: Vec<&str> = expected
-                .nodes
-                .iter()
-                .map(crate::id::NodeName::as_str)
-                .collect();
-            let place = match names.as_slice() {
-                [] => String::new(),
-                names => format!(" on {}", hostlist::compress(names)),
-            };
-            Some(format!(
-                "what it needs is reserved from {}{place}",
-                stamp(at)
-            ))
-        }
+        (Some(at), StartBasis::Reserved) => Some(format!(
+            "what it needs is reserved from {}{}",
+            stamp(at),
+            place(&expected.nodes)
+        )),
+        (None, StartBasis::Reserved) => Some(format!(
+            "what it needs is kept for it{}, from jobs without a time limit too, until jobs there end that have none",
+            place(&expected.nodes)
+        )),
         (Some(at), StartBasis::Estimated | StartBasis::Never) => {
             Some(format!("expected to start about {}", stamp(at)))
         }
