@@ -1,9 +1,11 @@
-//! The order in which a device table is written, so that nothing opens up on the way.
+//! The order in which a device table is written, so that nothing opens up on the way, and nobody is refused on the way who may open a
+//! device before and after.
 //!
 //! The program reads the class of the major, then looks the device up. A device is open if the class was "open", or if it was
 //! "listed" and the lookup missed; and a lookup may miss an entry at the moment in which that entry is replaced. So under a
 //! "listed" major nothing is replaced or taken away: such a major is "whole" meanwhile, and no program may still run with the
-//! class that it had before.
+//! class that it had before. Under a "whole" major a lookup that misses refuses: so entries come before their major becomes whole,
+//! and go after it has ceased to be, when no program still runs that read so.
 
 use crate::abi::{CLASS_LISTED, CLASS_OPEN, CLASS_WHOLE, RawDeviceKey};
 use std::collections::BTreeMap;
@@ -41,7 +43,11 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
     let gone = || old.1.keys().filter(|key| !new.1.contains_key(key));
     let replaced = |major| put().any(|(key, _)| key.major == major && old.1.contains_key(key));
 
-    let mut steps = Vec::new();
+    // New entries of what is not whole are in nobody's way.
+    let early = |key: &RawDeviceKey| was(key.major) != CLASS_WHOLE && !old.1.contains_key(key);
+    let write = |(&key, &entry): (&RawDeviceKey, &u32)| Step::Put(key, entry);
+
+    let mut steps: Vec<Step> = put().filter(|(key, _)| early(key)).map(write).collect();
     // 1. Close: what will be whole, and for the while what is listed and has an entry replaced.
     let close = |major: u32| {
         was(major) != CLASS_WHOLE
@@ -64,7 +70,7 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
             .filter(|key| !opens(key))
             .map(|&key| Step::Delete(key)),
     );
-    steps.extend(put().map(|(&key, &entry)| Step::Put(key, entry)));
+    steps.extend(put().filter(|(key, _)| !early(key)).map(write));
     // 3. What is listed from now on.
     let is_now = |major: u32| {
         if closed.contains(&major) {
@@ -85,16 +91,16 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
     steps.extend(listed.iter().map(|&major| Step::Major(major, CLASS_LISTED)));
     // 4. Open: what the new table no longer fences.
     steps.extend(
-        gone()
-            .filter(|key| opens(key))
-            .map(|&key| Step::Delete(key)),
-    );
-    steps.extend(
         old.0
             .keys()
             .filter(|major| will_be(**major) == CLASS_OPEN)
             .map(|&major| Step::Major(major, CLASS_OPEN)),
     );
+    let mut left = gone().filter(|key| opens(key)).peekable();
+    if left.peek().is_some() {
+        steps.push(Step::Wait);
+    }
+    steps.extend(left.map(|&key| Step::Delete(key)));
     steps
 }
 

@@ -57,6 +57,30 @@ fn may_open(history: &[Maps], steps: &[Step], key: RawDeviceKey) -> bool {
     false
 }
 
+/// Whether some program may refuse the device to a holder of a bit, likewise.
+fn may_refuse(history: &[Maps], steps: &[Step], (key, bit): (RawDeviceKey, u32)) -> bool {
+    let read = history.iter().enumerate();
+    for (i, maps) in read {
+        let class = maps.majors.get(&key.major);
+        if class.is_none() {
+            continue;
+        }
+        for (j, later) in history.iter().enumerate().skip(i) {
+            let lets = match later.devices.get(&key) {
+                Some(entry) => *entry == bit,
+                None => class == Some(&CLASS_LISTED),
+            };
+            if !lets {
+                return true;
+            }
+            if matches!(steps.get(j), Some(Step::Wait) | None) {
+                break;
+            }
+        }
+    }
+    false
+}
+
 fn table() -> impl Strategy<Value = Table> {
     let majors = prop::collection::btree_map(
         0u32..3,
@@ -95,6 +119,27 @@ proptest! {
                 if fenced(&old, key) && fenced(&new, key) {
                     prop_assert!(!may_open(&history, &steps, key), "{:?} may open in {:?}", key, steps);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn who_may_open_a_device_before_and_after_is_never_refused_between(old in table(), new in table()) {
+        let steps = between(&old, &new);
+        let mut maps = Maps { majors: old.0.clone(), devices: old.1.clone() };
+        let mut history = vec![maps.clone()];
+        for &step in &steps {
+            maps.apply(step);
+            history.push(maps.clone());
+        }
+        for (major, minor, bit) in (0..27).map(|n| (n / 9, n / 3 % 3, n % 3)) {
+            let key = RawDeviceKey { major, minor };
+            let holds = |table: &Table| !fenced(table, key) || table.1.get(&key) == Some(&bit);
+            // What is not listed is closed while an entry beside it is replaced: see the module.
+            let replaced = old.1.iter().any(|(key, entry)| key.major == major && new.1.get(key).is_some_and(|new| new != entry));
+            let aside = replaced && old.0.get(&major) == Some(&CLASS_LISTED) && !old.1.contains_key(&key);
+            if holds(&old) && holds(&new) && !aside {
+                prop_assert!(!may_refuse(&history, &steps, (key, bit)), "{:?} may be refused to {} in {:?}", key, bit, steps);
             }
         }
     }
