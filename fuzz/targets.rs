@@ -11,7 +11,7 @@ use spur_ctl::cli::flags::getopt::{Options, Source, environment, parse};
 use spur_ctl::cli::render::format::Layout;
 use spur_ctl::cli::render::job_columns;
 use spur_ctl::cli::resolve::input::Surroundings;
-use spur_ctl::cli::resolve::{filter, job, notice, script, step};
+use spur_ctl::cli::resolve::{filter, het, job, notice, script, step};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -77,9 +77,11 @@ pub(crate) fn flags(data: &[u8]) {
 pub(crate) fn directive(data: &[u8]) {
     let _checked = directive::check(data);
     let _words = directive::directives(data);
-    let mut options = Options::none(Command::Sbatch);
-    if script::read_options("s.sh", data, &mut options).is_ok() {
-        used(&options);
+    let fresh = || Options::none(Command::Sbatch);
+    let mut parts = vec![fresh()];
+    if script::read_options("s.sh", data, &mut parts, fresh).is_ok() {
+        het::settle(&mut parts);
+        parts.iter().for_each(used);
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn job_order(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
         array: None,
+        het: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
+mod filter;
 mod grant;
 mod lines;
 mod refusal;
@@ -12,6 +13,7 @@ pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
+pub use filter::JobFilter;
 pub use grant::{Grant, GrantNode, WouldStart};
 pub use lines::{JobLines, LinesMaker};
 pub use stats::{RequestCount, Stats};
@@ -23,6 +25,7 @@ use crate::denial::{Denial, DenialCount};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::{ArrayView, JobTarget};
 use crate::job::change::{JobAct, JobChange};
+use crate::job::het::HetPart;
 use crate::job::spec::{JobSpec, Payload};
 use crate::job::state::{ExitStatus, JobState, Reason};
 use crate::job::step::{StepShare, StepSpec, StepState};
@@ -70,6 +73,31 @@ pub enum Request {
         step: StepSpec,
         /// Give up when it has not started within this many seconds (`--immediate`); `None` waits.
         immediate: Option<u64>,
+    },
+    /// Queue a heterogeneous job: one request for each component. `payload` for batch jobs only; the first component runs it.
+    SubmitHet {
+        /// What is asked for.
+        specs: Vec<JobSpec>,
+        /// Script and environment.
+        payload: Option<Payload>,
+    },
+    /// As [`Request::Run`], for a heterogeneous job: one step over all its components.
+    RunHet {
+        /// What is asked for by each component.
+        specs: Vec<JobSpec>,
+        /// Its part of the step.
+        steps: Vec<StepSpec>,
+        /// As with [`Request::Run`].
+        immediate: Option<u64>,
+    },
+    /// Grant one step over several components of a running heterogeneous job of one's own.
+    StepHet {
+        /// Its leader.
+        job: JobId,
+        /// Which components.
+        offsets: Vec<u32>,
+        /// The part of the step in each.
+        steps: Vec<StepSpec>,
     },
     /// Wait until a job of one's own holds an allocation or has ended (`salloc`).
     AwaitAllocation {
@@ -260,33 +288,6 @@ pub enum Request {
     Reconfigure,
 }
 
-/// Which jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobFilter {
-    /// These, and all records of arrays with these numbers; empty (like `targets`) means all.
-    pub ids: Vec<JobId>,
-    /// Of these users; empty means all.
-    pub users: Vec<Uid>,
-    /// In these partitions.
-    pub partitions: Vec<String>,
-    /// With these names.
-    pub names: Vec<String>,
-    /// In these base states; empty means what the command shows by default (pending, running, completing).
-    pub states: Vec<JobState>,
-    /// All states, also ended ones that are still remembered.
-    pub all_states: bool,
-    /// With a part on these nodes.
-    pub nodes: Vec<NodeName>,
-    /// Of these accounts.
-    pub accounts: Vec<String>,
-    /// With the expected starts of those that wait; selects nothing.
-    #[serde(default)]
-    pub estimates: bool,
-    /// Beside `ids`: tasks of arrays, and jobs.
-    #[serde(default)]
-    pub targets: Vec<JobTarget>,
-}
-
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -313,6 +314,8 @@ pub enum Reply {
     },
     /// A step was granted.
     Granted(Box<Grant>),
+    /// A step over several components was granted: its part in each, in order. Numbers of tasks go on from part to part.
+    GrantedHet(Vec<Grant>),
     /// An allocation was made.
     Allocated {
         /// The job as it stands.
@@ -441,6 +444,9 @@ pub struct JobView {
     /// Milliseconds for which they were stopped before.
     #[serde(default)]
     pub suspended_ms: u64,
+    /// Which component it is, if it is one of a heterogeneous job.
+    #[serde(default)]
+    pub het: Option<HetPart>,
 }
 
 /// A step as queries show it.

@@ -187,6 +187,7 @@ fn job_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
         return Err(bad(job, "it is suspended and does not run"));
     }
     array_is_sound(cluster, job)?;
+    het_is_sound(cluster, job)?;
     if job.state == JobState::Pending && !job.steps.is_empty() {
         return Err(bad(job, "it waits and has steps"));
     }
@@ -233,6 +234,37 @@ fn array_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
     } else {
         Err(bad(job, "whether its array is full is not as it says"))
     }
+}
+
+/// Components of a heterogeneous job wait together, and none outlives the leader.
+fn het_is_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
+    let Some(part) = job.het else {
+        return Ok(());
+    };
+    if job.id.0 != part.leader.0.saturating_add(part.offset) || part.offset >= part.size {
+        return Err(bad(job, "its number is not that of its component"));
+    }
+    if job.array.is_some() {
+        return Err(bad(job, "it is a component and of an array"));
+    }
+    let others = cluster.together(job.id);
+    let mut others = others.iter().filter_map(|id| cluster.jobs.get(id));
+    let waits = job.state == JobState::Pending;
+    if others.any(|other| (other.state == JobState::Pending) != waits) {
+        return Err(bad(job, "not all of its components wait"));
+    }
+    let leader = cluster.jobs.get(&part.leader);
+    let over = leader.is_none_or(|leader| leader.state.is_terminal());
+    if over && !job.state.is_terminal() {
+        return Err(bad(job, "it has outlived its leader"));
+    }
+    if job.state == JobState::Running {
+        let began = leader.filter(|leader| leader.state == JobState::Running);
+        if began.is_some_and(|leader| leader.started != job.started) {
+            return Err(bad(job, "it did not start with its leader"));
+        }
+    }
+    Ok(())
 }
 
 fn steps_are_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {

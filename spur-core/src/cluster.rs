@@ -10,6 +10,7 @@ mod configured;
 mod due;
 mod end;
 mod follow;
+mod het;
 mod index;
 mod node;
 pub mod orders;
@@ -180,12 +181,14 @@ impl Cluster {
                 uid,
                 shares,
                 cpus_per_task,
+                with,
             } => {
                 let asked = step::Granted {
                     name,
                     uid: *uid,
                     shares,
                     cpus_per_task: *cpus_per_task,
+                    with,
                 };
                 self.on_step_granted(at, *job, *step, asked, fx)
             }
@@ -278,6 +281,10 @@ impl Cluster {
             Event::Suspended { job } => self.on_suspended(at, *job, fx),
             Event::Resumed { job } => self.on_resumed(at, *job, fx),
             Event::Warned { job } => self.on_warned(*job, fx),
+            Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),
+            Event::HetPlaced { parts, generation } => {
+                self.on_het_placed(at, parts, *generation, fx)
+            }
             Event::Managed(change) => self.on_managed(at, change, fx),
         }
     }

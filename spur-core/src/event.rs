@@ -157,6 +157,9 @@ pub enum Event {
         /// `-c` of the step; 0 means: as the job.
         #[serde(default)]
         cpus_per_task: u32,
+        /// Components of a heterogeneous job, in order, whose steps of this number are one; empty: it is one by itself.
+        #[serde(default)]
+        with: Vec<JobId>,
     },
     /// A node reports that its part of a step ended.
     StepEnded {
@@ -352,5 +355,20 @@ pub enum Event {
     Warned {
         /// Which job.
         job: JobId,
+    },
+    /// A heterogeneous job was admitted.
+    HetSubmitted {
+        /// The number of its first component; those of the others follow.
+        job: JobId,
+        /// What was asked for by each component, defaults filled in, and its starting priority; 0 if held.
+        parts: Vec<(Arc<JobSpec>, u32)>,
+    },
+    /// The planner's decision for all components of a heterogeneous job that are left: they start together. As with
+    /// [`Event::Placed`], the leader's batch step is granted with it.
+    HetPlaced {
+        /// Each component with what it gets, in node order.
+        parts: Vec<(JobId, Vec<NodeShare>)>,
+        /// Generation of the first component's placement, higher than any before; those of the others follow.
+        generation: Generation,
     },
 }

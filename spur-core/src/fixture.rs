@@ -192,9 +192,26 @@ impl World {
         job
     }
 
+    /// Submits a heterogeneous job; the answer is its leader.
+    pub(crate) fn submit_het(&mut self, specs: Vec<JobSpec>) -> JobId {
+        let part = |mut spec: JobSpec| {
+            let admitted = admit(&self.cluster, &mut spec, self.now).unwrap();
+            (Arc::new(spec), admitted.priority)
+        };
+        let parts = specs.into_iter().map(part).collect();
+        let job = self.cluster.next_job_id().unwrap();
+        self.does(Event::HetSubmitted { job, parts });
+        job
+    }
+
+    /// One planning pass.
+    pub(crate) fn plan_only(&self) -> Plan {
+        plan(&self.cluster, self.now, Budget::default())
+    }
+
     /// One planning pass, applied.
     pub(crate) fn plan(&mut self) -> Plan {
-        let found = plan(&self.cluster, self.now, Budget::default());
+        let found = self.plan_only();
         for event in self.cluster.plan_events(found.clone()) {
             self.does(event);
         }

@@ -5,6 +5,7 @@ pub mod array;
 pub mod change;
 pub mod extras;
 pub mod gpus;
+pub mod het;
 pub mod limits;
 pub mod spec;
 pub mod state;
@@ -16,6 +17,7 @@ use crate::slurm::dependency::{After, Dependency, Term};
 use crate::time::{Millis, TimeLimit};
 use crate::usage::idle::Idle;
 use array::ArrayPart;
+use het::HetPart;
 use serde::{Deserialize, Serialize};
 use spec::JobSpec;
 use state::{ExitStatus, JobState, Reason};
@@ -104,6 +106,9 @@ pub struct Job {
     /// The placement whose end was foretold by `--signal`.
     #[serde(default)]
     pub warned: Generation,
+    /// Which component it is, if it is one of a heterogeneous job.
+    #[serde(default)]
+    pub het: Option<HetPart>,
 }
 
 impl Job {

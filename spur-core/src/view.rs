@@ -65,6 +65,7 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         dependency: job.depends.to_string(),
         suspended: job.suspended,
         suspended_ms: job.suspended_ms,
+        het: job.het,
     }
 }
 
@@ -184,9 +185,13 @@ impl JobFilter {
     /// Whether the job is among those named by number, if any are.
     fn names(&self, view: &JobView) -> bool {
         let array = view.array.as_ref();
-        let by_id = |id: &JobId| *id == view.id || array.is_some_and(|array| array.job == *id);
+        let by_id = |id: &JobId| {
+            *id == view.id
+                || array.is_some_and(|array| array.job == *id)
+                || view.het.is_some_and(|part| part.leader == *id)
+        };
         let by_target = |target: &JobTarget| match &target.tasks {
-            None => by_id(&target.job),
+            None => by_id(&target.job) && target.means(view),
             Some(tasks) => {
                 array.is_some_and(|array| array.job == target.job && array.has_any(tasks))
             }

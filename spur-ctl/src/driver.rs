@@ -18,6 +18,7 @@ mod commands;
 mod control;
 mod effects;
 mod grants;
+mod het;
 mod pace;
 mod publish;
 mod start;

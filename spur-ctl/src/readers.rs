@@ -8,6 +8,7 @@ pub mod rows;
 use rows::Rows;
 use spur_core::api::{JobView, NodeView, Stats};
 use spur_core::id::{JobId, NodeId, NodeName};
+use spur_core::job::het::HetPart;
 use spur_core::manage::accounts::Accounts;
 use spur_core::manage::reservation::Reservation;
 use spur_core::partition::Partition;
@@ -59,12 +60,18 @@ impl View {
         self.jobs.get(job.0)
     }
 
-    /// The rows that a number means: a job's, or all of an array's.
+    /// The rows that a number means: a job's, or all of an array's, or those of all components that the job leads.
     pub fn records(&self, job: JobId) -> impl Iterator<Item = &Arc<JobView>> {
         let members = self.arrays.get(job.0);
         let alone = members.is_none().then_some(job);
         let all = members.into_iter().flat_map(|all| all.iter().copied());
-        all.chain(alone).filter_map(|job| self.job(job))
+        let part = self.job(job).and_then(|row| row.het);
+        let part = part.filter(|part| part.leads());
+        let others = part.into_iter().flat_map(HetPart::all);
+        let others = others.filter(move |other| *other != job);
+        all.chain(alone)
+            .chain(others)
+            .filter_map(|job| self.job(job))
     }
 
     /// The row of the node with this name.

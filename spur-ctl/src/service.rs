@@ -182,6 +182,32 @@ impl Service {
                 step,
                 immediate,
             } => self.run(caller, spec, step, immediate).await?.into(),
+            Request::SubmitHet { specs, payload } => {
+                self.submit_het(caller, specs, payload).await?.into()
+            }
+            Request::RunHet {
+                mut specs,
+                steps,
+                immediate,
+            } => {
+                for spec in &mut specs {
+                    self.own(caller, spec, JobKind::Run).await?;
+                }
+                let run = Await::RunHet {
+                    specs,
+                    steps,
+                    immediate,
+                };
+                run.into()
+            }
+            Request::StepHet {
+                job,
+                offsets,
+                steps,
+            } => {
+                let parts = offsets.into_iter().zip(steps).collect();
+                Act::StepHet(mine(&view, caller, job)?, parts).into()
+            }
             Request::AwaitAllocation { job } => Await::Allocation(own(job)?).into(),
             Request::AwaitEnd { job } => Await::End(own(job)?).into(),
             Request::AwaitCleaned { job } => Await::Cleaned(own(job)?).into(),
@@ -279,18 +305,24 @@ impl Service {
         mut spec: Box<JobSpec>,
         payload: Option<Payload>,
     ) -> Result<Act, Refusal> {
-        let wrong = match (spec.kind, &payload) {
-            (JobKind::Batch, Some(_)) | (JobKind::Alloc, None) => None,
-            (JobKind::Batch, None) => Some("a batch job needs a script"),
-            (JobKind::Alloc, Some(_)) => Some("an allocation has no script"),
-            (JobKind::Run, _) => Some("a job of this kind is not submitted but run"),
-        };
-        if let Some(wrong) = wrong {
-            return Err(refuse(RefusalKind::Invalid, wrong));
-        }
         let kind = spec.kind;
+        scripted(kind, payload.is_some())?;
         self.own(caller, &mut spec, kind).await?;
         Ok(Act::Submit(spec, payload))
+    }
+
+    async fn submit_het(
+        &self,
+        caller: &Caller,
+        mut specs: Vec<JobSpec>,
+        payload: Option<Payload>,
+    ) -> Result<Act, Refusal> {
+        for spec in &mut specs {
+            let kind = spec.kind;
+            scripted(kind, payload.is_some())?;
+            self.own(caller, spec, kind).await?;
+        }
+        Ok(Act::SubmitHet(specs, payload))
     }
 
     /// Makes a job the caller's, whatever the client wrote.
@@ -316,6 +348,17 @@ impl Service {
         spec.owner = self.users.owner(caller).await;
         self.may_use(caller, spec).await
     }
+}
+
+/// Whether a job of a kind comes with a script exactly if it needs one.
+fn scripted(kind: JobKind, script: bool) -> Result<(), Refusal> {
+    let wrong = match (kind, script) {
+        (JobKind::Batch, true) | (JobKind::Alloc, false) => return Ok(()),
+        (JobKind::Batch, false) => "a batch job needs a script",
+        (JobKind::Alloc, true) => "an allocation has no script",
+        (JobKind::Run, _) => "a job of this kind is not submitted but run",
+    };
+    Err(refuse(RefusalKind::Invalid, wrong))
 }
 
 /// What `scontrol update` changes: one's own jobs, and for operators everything.

@@ -3,10 +3,10 @@
 use crate::controller::{CLIENT, Controller};
 use crate::machine::Around;
 use crate::queue::Happening;
-use crate::workload::any_spec;
+use crate::workload::{any_spec, plain};
 use spur_core::event::Event;
 use spur_core::id::{JobId, Uid};
-use spur_core::job::spec::JobKind;
+use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::JobState;
 use spur_core::node::AdminState;
 
@@ -15,13 +15,27 @@ pub(crate) const OPERATOR_EVERY: u64 = 120_000;
 
 /// Submits a job of chance; tries again while nobody is there.
 pub(crate) fn submit(client: usize, controller: &mut Controller, around: &mut Around<'_>) -> bool {
-    let spec = any_spec(around.rng, around.params);
-    let sent = controller.submit(client, spec, around);
+    let mut specs = vec![any_spec(around.rng, around.params)];
+    if around.rng.chance(80) {
+        specs = parted(&specs[0]);
+    }
+    let sent = controller.submit(client, specs, around);
     if !sent {
         let wait = around.rng.between(500, 2_000);
         around.queue.after(wait, Happening::Submit(client));
     }
     sent
+}
+
+/// A heterogeneous job like a job, of two components that fit together on every cluster.
+fn parted(like: &JobSpec) -> Vec<JobSpec> {
+    let component = || JobSpec {
+        hold: like.hold,
+        requeue: like.requeue,
+        time_limit: like.time_limit,
+        ..plain(like.kind)
+    };
+    vec![component(), component()]
 }
 
 /// A client that was answered may change its mind later.

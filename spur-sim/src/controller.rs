@@ -7,6 +7,7 @@ mod sending;
 use crate::machine::{Around, name};
 use crate::queue::{At, Happening, Stream, Word};
 use crate::workload::open_partition;
+use spur_core::api::Refusal;
 use spur_core::cluster::Cluster;
 use spur_core::effect::Effect;
 use spur_core::event::Event;
@@ -165,13 +166,14 @@ impl Controller {
     fn pass(&mut self, around: &mut Around<'_>) {
         let found = plan(&self.cluster, around.queue.now, Budget::default());
         for event in self.cluster.plan_events(found) {
-            let placed = if let Event::Placed { job, .. } = &event {
-                Some(*job)
-            } else {
-                None
-            };
+            let mut placed: Vec<JobId> = Vec::new();
+            if let Event::Placed { job, .. } = &event {
+                placed.push(*job);
+            } else if let Event::HetPlaced { parts, .. } = &event {
+                placed.extend(parts.iter().map(|(job, _)| *job));
+            }
             self.decide(event, around);
-            if let Some(job) = placed {
+            for job in placed {
                 self.after_placement(job, around);
             }
         }
@@ -228,6 +230,7 @@ impl Controller {
                 uid,
                 shares,
                 cpus_per_task: 0,
+                with: Vec::new(),
             },
             around,
         );
@@ -237,24 +240,32 @@ impl Controller {
     pub(crate) fn submit(
         &mut self,
         client: usize,
-        mut spec: JobSpec,
+        mut specs: Vec<JobSpec>,
         around: &mut Around<'_>,
     ) -> bool {
         if !self.up {
             return false;
         }
-        if let Ok(admitted) = admit(&self.cluster, &mut spec, around.queue.now)
+        let admitted = specs.iter_mut().map(|spec| {
+            let admitted = admit(&self.cluster, spec, around.queue.now)?;
+            Ok((Arc::new(spec.clone()), admitted.priority))
+        });
+        let admitted: Result<Vec<_>, Refusal> = admitted.collect();
+        if let Ok(mut parts) = admitted
             && let Some(job) = self.cluster.next_job_id()
         {
-            let priority = admitted.priority;
-            self.decide(
-                Event::Submitted {
+            let event = match parts.pop() {
+                Some((spec, priority)) if parts.is_empty() => Event::Submitted {
                     job,
-                    spec: Arc::new(spec),
+                    spec,
                     priority,
                 },
-                around,
-            );
+                last => {
+                    parts.extend(last);
+                    Event::HetSubmitted { job, parts }
+                }
+            };
+            self.decide(event, around);
             self.outbox.push(Out::Acknowledge(client, job));
         }
         self.finish(around);
@@ -342,6 +353,8 @@ impl Controller {
             around.oracle.durable(event);
             if let Event::Placed { job, shares, .. } = event {
                 self.granted.push((*job, shares.clone()));
+            } else if let Event::HetPlaced { parts, .. } = event {
+                self.granted.extend(parts.iter().cloned());
             }
         }
         self.durable = self.log.len();

@@ -65,6 +65,12 @@ impl Oracle {
             } => {
                 self.placed.insert((*job, *generation));
             }
+            Event::HetPlaced { parts, generation } => {
+                let own = |more: u64| Generation(generation.0.saturating_add(more));
+                let placed = parts.iter().zip(0..);
+                self.placed
+                    .extend(placed.map(|((job, _), more)| (*job, own(more))));
+            }
             Event::Purged { jobs } => self.purged.extend(jobs),
             Event::LaunchFailed { .. } => self.launches_failed += 1,
             Event::Configured { .. }
@@ -74,6 +80,7 @@ impl Oracle {
             | Event::NodeUpdated { .. }
             | Event::PartitionUpdated { .. }
             | Event::Submitted { .. }
+            | Event::HetSubmitted { .. }
             | Event::Explained { .. }
             | Event::StepGranted { .. }
             | Event::StepEnded { .. }

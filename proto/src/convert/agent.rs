@@ -1,6 +1,8 @@
 //! The agent's stream.
 
-use spur_core::agent::order::{BatchOrder, FromAgent, JobOrder, Report, StepOrder, ToAgent};
+use spur_core::agent::order::{
+    BatchOrder, FromAgent, HetOrder, JobOrder, Report, StepOrder, ToAgent,
+};
 use spur_core::event::NodeHello;
 use spur_core::job::array::ArrayTask;
 
@@ -13,7 +15,9 @@ record!(JobOrder = JobOrder {
     req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, req index,
     req tasks, req cpus_per_task, req cpus_per_task_set, req tasks_set, req tasks_per_node, opt mem_per_cpu,
     opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts, opt array,
+    opt het,
 } and nodes or roll);
+record!(HetOrder = HetOrder { req leader, rep variables });
 record!(ArrayTask = ArrayTask { req job, req task, req count, req min, req max, req step });
 record!(BatchOrder = BatchOrder { req payload, req stdin, req stdout, req stderr, req append });
 record!(StepOrder = StepOrder {

@@ -12,6 +12,7 @@ use spur_core::id::JobId;
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
 use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::extras::{Extras, Warning};
+use spur_core::job::het::HetPart;
 use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
@@ -121,6 +122,7 @@ choice!(
         InvalidAccount,
         InvalidQos,
         PartitionBusy,
+        NotWholeHetJob,
     }
 );
 
@@ -183,7 +185,8 @@ choice!(
     }
 );
 record!(ArrayView = ArrayView { req job, opt task, req tasks, req throttle });
-record!(JobTarget = JobTarget { req job, opt tasks });
+record!(JobTarget = JobTarget { req job, opt tasks, opt offset });
+record!(HetPart = HetPart { req leader, req offset, req size });
 record!(JobChange = JobChange {
     opt time_limit, opt name, opt comment, opt partition, opt priority, opt nice, opt account, opt qos, opt dependency,
     opt throttle, opt begin, opt nodes_min, opt nodes_max, opt tasks, opt tasks_per_node, opt cpus_per_task, opt mincpus,
@@ -225,10 +228,11 @@ record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
-    opt array, def dependency, opt suspended, def suspended_ms,
+    opt array, def dependency, opt suspended, def suspended_ms, opt het,
 });
 record!(JobLines = JobLines {
     rep words, rep ids, rep states, rep completing, rep reasons, rep unavailable, rep names, rep partitions, rep users, rep accounts, rep qos, rep nodes, rep tasks, rep uids, rep priorities, rep sizes, rep arrays, rep indices, rep throttles, rep limits, rep submitted, rep begins, rep started, rep ended, rep expected, rep suspended, rep stopped,
+    rep het_leaders, rep het_offsets, rep het_sizes,
 });
 record!(Node = Node {
     req id, req name, req inventory, req admin, req reason, opt reason_by, req connected, req last_seen, req boot_id,
@@ -390,6 +394,9 @@ variants!(Request = CallRequest in call_request {
     rec ChangeJobs { rep jobs, req change };
     rec TestOnly { req spec };
     rec AwaitCleaned { req job };
+    rec SubmitHet { rep specs, opt payload };
+    rec RunHet { rep specs, rep steps, opt immediate };
+    rec StepHet { req job, rep offsets, rep steps };
     one Manage;
 });
 variants!(Reply = CallAnswer in call_answer {
@@ -419,6 +426,7 @@ variants!(Reply = CallAnswer in call_answer {
     list DenialRows;
     list Accounting;
     list PerTarget;
+    list GrantedHet;
 });
 
 impl Wire for Result<Reply, Refusal> {

@@ -63,6 +63,7 @@ pub fn job(node: &Node, job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
         array: None,
+        het: None,
     }
 }
 

@@ -57,6 +57,7 @@ pub(super) fn job(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
         array: None,
+        het: None,
     }
 }
 

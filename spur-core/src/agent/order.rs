@@ -71,6 +71,18 @@ pub struct JobOrder {
     /// Where it is in its array, if it is part of one (`SLURM_ARRAY_*`).
     #[serde(default)]
     pub array: Option<ArrayTask>,
+    /// What it tells its tasks of the other components, if it is one of a heterogeneous job.
+    #[serde(default)]
+    pub het: Option<HetOrder>,
+}
+
+/// What a component of a heterogeneous job tells its tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HetOrder {
+    /// The number by which tasks know the job.
+    pub leader: JobId,
+    /// Variables that describe all components, as `NAME=VALUE`.
+    pub variables: Vec<String>,
 }
 
 impl JobOrder {

@@ -5,6 +5,7 @@ use super::{JobView, StartBasis, StartEstimate};
 use crate::agent::order::AllocatedNode;
 use crate::id::{JobId, NodeId, NodeName, Uid};
 use crate::job::array::{ArrayView, MAX_ARRAY_SIZE_MAX, TaskSet};
+use crate::job::het::HetPart;
 use crate::job::spec::JobSpec;
 use crate::job::state::{JobState, Reason};
 use crate::resources::{IdSet, NodeShare};
@@ -76,6 +77,15 @@ pub struct JobLines {
     pub suspended: Vec<u64>,
     /// Milliseconds for which it was stopped before.
     pub stopped: Vec<u64>,
+    /// Leaders of heterogeneous jobs, 0 for other jobs; older controllers tell none of these three.
+    #[serde(default)]
+    pub het_leaders: Vec<u32>,
+    /// Which component.
+    #[serde(default)]
+    pub het_offsets: Vec<u32>,
+    /// Of how many.
+    #[serde(default)]
+    pub het_sizes: Vec<u32>,
 }
 
 /// Fills lines.
@@ -195,6 +205,10 @@ impl LinesMaker {
         lines.expected.push(moment(expected));
         lines.suspended.push(moment(job.suspended));
         lines.stopped.push(job.suspended_ms);
+        let part = job.het;
+        lines.het_leaders.push(part.map_or(0, |part| part.leader.0));
+        lines.het_offsets.push(part.map_or(0, |part| part.offset));
+        lines.het_sizes.push(part.map_or(0, |part| part.size));
     }
 
     /// The lines.
@@ -289,6 +303,7 @@ impl JobLines {
             array: self.array(at)?,
             suspended: moment(&self.suspended, at)?,
             suspended_ms: *self.stopped.get(at)?,
+            het: self.het(at),
             reason_text: String::new(),
             gpu_models: Vec::new(),
             steps: Vec::new(),
@@ -303,6 +318,16 @@ impl JobLines {
             avoid: Vec::new(),
             uncleaned: Vec::new(),
             dependency: String::new(),
+        })
+    }
+
+    /// What it is of a heterogeneous job.
+    fn het(&self, at: usize) -> Option<HetPart> {
+        let leader = *self.het_leaders.get(at).filter(|leader| **leader > 0)?;
+        Some(HetPart {
+            leader: JobId(leader),
+            offset: *self.het_offsets.get(at)?,
+            size: *self.het_sizes.get(at)?,
         })
     }
 

@@ -70,6 +70,8 @@ pub enum RefusalKind {
     JobNotRunning,
     /// `Job is suspended`
     JobSuspended,
+    /// `Operation not permitted on individual component of heterogeneous job`
+    NotWholeHetJob,
     /// `Only batch jobs are accepted or processed`
     BatchOnly,
     /// `Requested reservation is invalid`

@@ -31,10 +31,14 @@ impl Cluster {
             text: format!("cancelled by user {by}"),
             exit: ExitStatus { code: 0, signal },
         };
-        self.end_job(at, id, ending, None, fx)?;
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.cancelled_by = Some(by);
+        let before = self.alive_together(id);
+        if self.ends_whole(id) {
+            self.end_together(at, id, &ending, None, fx)?;
+        } else {
+            self.end_job(at, id, ending, None, fx)?;
+            self.end_stepped(at, id, fx);
         }
+        self.cancelled_by(&before, by);
         Ok(())
     }
 
@@ -50,7 +54,7 @@ impl Cluster {
         match job.spec.kind {
             JobKind::Batch => Err("a batch job ends with its script"),
             JobKind::Run | JobKind::Alloc => {
-                self.end_job(at, id, Ending::by_exit(exit, false), None, fx)
+                self.end_together(at, id, &Ending::by_exit(exit, false), None, fx)
             }
         }
     }
@@ -62,7 +66,7 @@ impl Cluster {
             text: String::new(),
             exit: ExitStatus::default(),
         };
-        self.end_job(at, id, ending, None, fx)
+        self.end_together(at, id, &ending, None, fx)
     }
 
     /// A job's limit nears: its steps get the signal of its `--signal`, or only its batch shell does.
@@ -93,7 +97,7 @@ impl Cluster {
     pub(super) fn on_requeued(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
         match job.spec.kind {
-            JobKind::Batch => self.requeue_job(at, id, None, None, fx),
+            JobKind::Batch => self.requeue_together(at, id, None, None, fx),
             JobKind::Run | JobKind::Alloc => Err("only batch jobs can be requeued"),
         }
     }
@@ -109,7 +113,7 @@ impl Cluster {
     ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
         if job.spec.kind == JobKind::Batch && job.spec.requeue {
-            return self.requeue_job(at, id, None, gone, fx);
+            return self.requeue_together(at, id, None, gone, fx);
         }
         let name = self
             .nodes
@@ -121,6 +125,6 @@ impl Cluster {
             text: format!("node {name} was lost"),
             exit: ExitStatus { code: 1, signal: 0 },
         };
-        self.end_job(at, id, ending, gone, fx)
+        self.end_together(at, id, &ending, gone, fx)
     }
 }

@@ -11,6 +11,7 @@ use crate::resources::NodeShare;
 use crate::time::Millis;
 
 /// How a job ends.
+#[derive(Clone)]
 pub(super) struct Ending {
     pub(super) cause: Cause,
     pub(super) reason: Reason,

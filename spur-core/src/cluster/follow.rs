@@ -54,7 +54,8 @@ impl Cluster {
             let mut changed = BTreeSet::new();
             for id in followers {
                 if self.refresh(at, id, fx) {
-                    changed.insert(id);
+                    // Its other components may have ended with it.
+                    changed.extend(self.together(id));
                 }
             }
             fx.touched_jobs.extend(&changed);
@@ -171,10 +172,9 @@ impl Cluster {
             text: String::new(),
             exit: ExitStatus::default(),
         };
-        let ended = self.end_job(at, id, ending, None, fx).is_ok();
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.cancelled_by = Some(Uid(0));
-        }
+        let before = self.alive_together(id);
+        let ended = self.end_together(at, id, &ending, None, fx).is_ok();
+        self.cancelled_by(&before, Uid(0));
         ended
     }
 

@@ -208,11 +208,11 @@ impl Cluster {
             .get(&id)
             .map(|node| node.jobs.clone())
             .unwrap_or_default();
-        for job in jobs
-            .into_iter()
-            .filter(|job| self.runs_on(*job, id))
-            .collect::<Vec<_>>()
-        {
+        for job in jobs {
+            // A component of a job that was lost with another one runs no more.
+            if !self.runs_on(job, id) {
+                continue;
+            }
             let lost = self.lose_job(at, job, id, None, fx);
             debug_assert!(lost.is_ok(), "a running job can be lost");
         }

@@ -1,13 +1,14 @@
 //! What shells send to agents, built from the state: nothing is kept twice.
 
 use super::Cluster;
-use crate::agent::order::{AllocatedNode, JobOrder, StepOrder};
+use crate::agent::order::{AllocatedNode, HetOrder, JobOrder, StepOrder};
 use crate::agent::roll::Roll;
 use crate::id::{JobId, NodeId, NodeName, StepKind};
 use crate::job::state::JobState;
-use crate::job::step::StepState;
+use crate::job::step::{Step, StepShare, StepState};
 use crate::resources::{MemoryRequest, NodeShare};
 use crate::time::TimeLimit;
+use crate::view::job_view;
 use std::collections::BTreeMap;
 
 /// What the orders of one state share: the lists of the jobs' and of the steps' nodes. Not to be kept when the state changes.
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Rolls {
     jobs: BTreeMap<JobId, Roll<AllocatedNode>>,
     steps: BTreeMap<(JobId, StepKind), Roll<(NodeName, u32)>>,
+    /// By leader.
+    hets: BTreeMap<JobId, HetOrder>,
 }
 
 impl Cluster {
@@ -57,6 +60,7 @@ impl Cluster {
             time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
             restarts: job.restarts,
             array: self.array_task(id),
+            het: self.het_order(id, rolls),
         })
     }
 
@@ -84,23 +88,50 @@ impl Cluster {
             return None;
         }
         let part = step.shares.get(index)?;
-        let tasks_on = |part: &crate::job::step::StepShare| {
-            Some((self.node_name(part.share.node)?, part.share.tasks))
-        };
-        let fresh = || step.shares.iter().filter_map(tasks_on).collect();
-        let all = rolls.steps.entry((id, kind)).or_insert_with(fresh);
+        let tasks_on =
+            |part: &StepShare| Some((self.node_name(part.share.node)?, part.share.tasks));
+        // A step over several components is one to its tasks: they see the nodes of all.
+        let parts = self.step_parts(id, step);
+        let before = parts.iter().take_while(|(job, _)| *job != id);
+        let before: usize = before.map(|(_, part)| part.shares.len()).sum();
+        let shares = || parts.iter().flat_map(|(_, part)| &part.shares);
+        let first = parts.first().map_or(id, |(job, _)| *job);
+        let fresh = || shares().filter_map(tasks_on).collect();
+        let all = rolls.steps.entry((first, kind)).or_insert_with(fresh);
         Some(StepOrder {
             job: id,
             step: kind,
             generation: job.generation,
             nodes: Roll::clone(all),
-            index: u32::try_from(index).ok()?,
+            index: u32::try_from(before + index).ok()?,
             share: part.share.clone(),
             task_ids: part.task_ids.clone(),
-            tasks: step.shares.iter().map(|part| part.share.tasks).sum(),
+            tasks: shares().map(|part| part.share.tasks).sum(),
             cpus_per_task: step.cpus_per_task,
             batch: None,
         })
+    }
+
+    /// The parts of a step, in order, by component: the step itself, unless it is one with others.
+    fn step_parts<'a>(&'a self, id: JobId, step: &'a Step) -> Vec<(JobId, &'a Step)> {
+        if step.with.is_empty() {
+            return vec![(id, step)];
+        }
+        let part = |id: &JobId| Some((*id, self.jobs.get(id)?.steps.get(&step.kind)?));
+        step.with.iter().filter_map(part).collect()
+    }
+
+    /// What a component tells its tasks of all that run.
+    fn het_order(&self, id: JobId, rolls: &mut Rolls) -> Option<HetOrder> {
+        let leader = self.het_part(id)?.leader;
+        let fresh = || {
+            let jobs = self.together(id).into_iter();
+            let views = jobs.filter_map(|id| self.jobs.get(&id));
+            let views: Vec<_> = views.map(|job| job_view(self, job)).collect();
+            let variables = crate::slurm::environ::components(&views, &self.name);
+            HetOrder { leader, variables }
+        };
+        Some(rolls.hets.entry(leader).or_insert_with(fresh).clone())
     }
 
     /// Everything that a node should hold and run now, for [`crate::agent::order::ToAgent::Welcome`].

@@ -8,27 +8,29 @@ use crate::time::Millis;
 
 impl Cluster {
     pub(super) fn on_suspended(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
-        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        let job = self.jobs.get(&id).ok_or("no such job")?;
         if job.state != JobState::Running {
             return Err("the job does not run");
         }
         if job.suspended.is_some() {
             return Err("the job is suspended already");
         }
-        job.suspended = Some(at);
-        job.ended = None;
-        fx.touched_jobs.insert(id);
+        self.each_running(id, fx, |job| {
+            job.suspended.get_or_insert(at);
+            job.ended = None;
+        });
         Ok(())
     }
 
     pub(super) fn on_resumed(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
-        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        let job = self.jobs.get(&id).ok_or("no such job")?;
         if job.suspended.is_none() {
             return Err("the job is not suspended");
         }
-        job.stop_clock(at);
-        job.ended = job.limit_end();
-        fx.touched_jobs.insert(id);
+        self.each_running(id, fx, |job| {
+            job.stop_clock(at);
+            job.ended = job.limit_end();
+        });
         Ok(())
     }
 }

@@ -4,14 +4,15 @@ use super::array::Splits;
 use super::{Cluster, Taken};
 use crate::effect::{Effect, Effects};
 use crate::event::Event;
-use crate::id::{Generation, JobId, StepKind};
+use crate::id::{Generation, JobId, NodeId, StepKind};
 use crate::job::Job;
+use crate::job::het::HetPart;
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, JobState, Reason, next};
 use crate::job::step::{Step, StepShare, StepState};
 use crate::node::{AdminState, Node};
-use crate::plan::Plan;
 use crate::plan::shape::mask_of;
+use crate::plan::{Placement, Plan};
 use crate::resources::NodeShare;
 use crate::time::Millis;
 use std::collections::BTreeMap;
@@ -23,8 +24,24 @@ impl Cluster {
         let mut generation = self.generation;
         let mut splits = Splits::of(self);
         let mut events = Vec::with_capacity(plan.placements.len() + 1);
-        for placement in plan.placements {
+        let mut placements = plan.placements.into_iter().peekable();
+        while let Some(placement) = placements.next() {
             generation = Generation(generation.0.saturating_add(1));
+            if let Some(part) = self.het_part(placement.job) {
+                let more = || {
+                    let same = |next: &Placement| {
+                        let next = self.het_part(next.job);
+                        next.is_some_and(|next| next.leader == part.leader)
+                    };
+                    placements.next_if(same)
+                };
+                let parts = std::iter::once(placement).chain(std::iter::from_fn(more));
+                let parts: Vec<_> = parts.map(|one| (one.job, one.shares)).collect();
+                let last = generation.0.saturating_add(parts.len() as u64 - 1);
+                events.push(Event::HetPlaced { parts, generation });
+                generation = Generation(last);
+                continue;
+            }
             let Some((job, split)) = splits.next(placement.job) else {
                 continue;
             };
@@ -53,7 +70,26 @@ impl Cluster {
     ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
         let state = next(job.state, Cause::Placed).ok_or("the job does not wait")?;
-        self.placeable(job, shares, generation)?;
+        if job.het.is_some() {
+            return Err("components of a heterogeneous job start together");
+        }
+        if generation <= self.generation {
+            return Err("the generation is not new");
+        }
+        self.placeable(job, shares, &BTreeMap::new())?;
+        self.start_job(at, id, state, (shares, generation), fx);
+        Ok(())
+    }
+
+    /// Gives a job its shares, which were found to be placeable.
+    pub(super) fn start_job(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        state: JobState,
+        (shares, generation): (&[NodeShare], Generation),
+        fx: &mut Effects,
+    ) {
         self.generation = generation;
         for share in shares {
             if let Some(node) = self.nodes.get_mut(&share.node) {
@@ -65,7 +101,9 @@ impl Cluster {
                 job: id,
             });
         }
-        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
         job.state = state;
         job.reason = Reason::None;
         job.reason_text.clear();
@@ -77,19 +115,20 @@ impl Cluster {
         }
         job.allocation = shares.to_vec();
         job.generation = generation;
-        if job.spec.kind == JobKind::Batch {
+        if job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads) {
             grant_batch(job, at, fx);
         }
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
-        Ok(())
     }
 
-    /// Whether the job can have these shares now.
-    fn placeable(&self, job: &Job, shares: &[NodeShare], generation: Generation) -> Taken {
-        if generation <= self.generation {
-            return Err("the generation is not new");
-        }
+    /// Whether the job can have these shares now. Nodes that are in `changed` count as they are there.
+    pub(super) fn placeable(
+        &self,
+        job: &Job,
+        shares: &[NodeShare],
+        changed: &BTreeMap<NodeId, Node>,
+    ) -> Taken {
         if job.kept().is_some() {
             return Err("the job is held, or waits for others");
         }
@@ -101,7 +140,9 @@ impl Cluster {
         }
         let mut seen = BTreeMap::new();
         for share in shares {
-            let node = self.nodes.get(&share.node).ok_or("no such node")?;
+            let node = changed.get(&share.node);
+            let node = node.or_else(|| self.nodes.get(&share.node));
+            let node = node.ok_or("no such node")?;
             if seen.insert(share.node, ()).is_some() {
                 return Err("a node is named twice");
             }
@@ -163,7 +204,13 @@ fn fits(node: &Node, share: &NodeShare) -> Taken {
     }
 }
 
-fn take(node: &mut Node, job: JobId, share: &NodeShare, generation: Generation, at: Millis) {
+pub(super) fn take(
+    node: &mut Node,
+    job: JobId,
+    share: &NodeShare,
+    generation: Generation,
+    at: Millis,
+) {
     node.cpus_used.union_with(&share.cpus);
     node.gpus_used.union_with(&share.gpus);
     node.forget_use(&share.gpus);
@@ -197,6 +244,7 @@ fn grant_batch(job: &mut Job, at: Millis, fx: &mut Effects) {
         reported: BTreeMap::new(),
         cpus_per_task: job.spec.cpus_per_task,
         oom: false,
+        with: Vec::new(),
     };
     job.steps.insert(StepKind::Batch, step);
     fx.effects.push(Effect::Launch {

@@ -65,7 +65,14 @@ impl Cluster {
             job.derived_exit = job.derived_exit.worse(status);
         }
         if job.state == JobState::Running && is_last(job.spec.kind, kind) {
-            return self.end_job(at, from.job, Ending::by_exit(status, oom), None, fx);
+            if job.spec.kind == JobKind::Run && job.het.is_some() {
+                let waits = crate::effect::Effect::Notify { job: from.job };
+                fx.effects.push(waits);
+                self.end_stepped(at, from.job, fx);
+                return Ok(());
+            }
+            let ending = Ending::by_exit(status, oom);
+            return self.end_together(at, from.job, &ending, None, fx);
         }
         fx.effects
             .push(crate::effect::Effect::Notify { job: from.job });
@@ -110,7 +117,7 @@ impl Cluster {
                 let job = self.jobs.get(&from.job).ok_or("no such job")?;
                 let again = rests && self.may_try_elsewhere(job);
                 let hold = (!again).then_some((Reason::LaunchFailedHeld, text));
-                self.requeue_job(at, from.job, hold, None, fx)
+                self.requeue_together(at, from.job, hold.as_ref(), None, fx)
             }
             JobKind::Batch | JobKind::Run | JobKind::Alloc => {
                 let exit = match kind {
@@ -118,18 +125,13 @@ impl Cluster {
                     JobKind::Run | JobKind::Alloc => ExitStatus { code: 1, signal: 0 },
                 };
                 let (cause, reason) = (Cause::LaunchFailed, Reason::JobLaunchFailure);
-                self.end_job(
-                    at,
-                    from.job,
-                    Ending {
-                        cause,
-                        reason,
-                        text,
-                        exit,
-                    },
-                    None,
-                    fx,
-                )
+                let ending = Ending {
+                    cause,
+                    reason,
+                    text,
+                    exit,
+                };
+                self.end_together(at, from.job, &ending, None, fx)
             }
         }
     }

@@ -15,6 +15,7 @@ pub(super) struct Granted<'a> {
     pub(super) uid: Uid,
     pub(super) shares: &'a [StepShare],
     pub(super) cpus_per_task: u32,
+    pub(super) with: &'a [JobId],
 }
 
 impl Cluster {
@@ -53,6 +54,7 @@ impl Cluster {
             reported: BTreeMap::new(),
             cpus_per_task,
             oom: false,
+            with: asked.with.to_vec(),
         };
         for part in &step.shares {
             fx.effects.push(Effect::Launch {

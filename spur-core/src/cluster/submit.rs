@@ -61,7 +61,7 @@ impl Cluster {
     }
 }
 
-fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
+pub(super) fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
     let reason = if priority == 0 {
         Reason::JobHeldUser
     } else {
@@ -98,5 +98,6 @@ fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32) -> Job {
         suspended: None,
         suspended_ms: 0,
         warned: Generation::default(),
+        het: None,
     }
 }

@@ -1,4 +1,5 @@
 mod arrays;
+mod het;
 mod life;
 mod nodes;
 mod random;

@@ -74,37 +74,27 @@ impl Cluster {
     }
 
     pub(super) fn on_held(&mut self, id: JobId, by_admin: bool, fx: &mut Effects) -> Taken {
-        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
-        if job.state != JobState::Pending {
-            return Err("the job does not wait");
-        }
-        job.priority = 0;
-        job.reason = if by_admin {
-            Reason::JobHeldAdmin
-        } else {
-            Reason::JobHeldUser
-        };
-        job.reason_text.clear();
-        fx.touched_jobs.insert(id);
-        fx.replan = true;
-        Ok(())
+        self.each_waiting(id, fx, |job| {
+            job.priority = 0;
+            job.reason = if by_admin {
+                Reason::JobHeldAdmin
+            } else {
+                Reason::JobHeldUser
+            };
+            job.reason_text.clear();
+        })
     }
 
     pub(super) fn on_released(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
-        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
-        if job.state != JobState::Pending {
-            return Err("the job does not wait");
-        }
-        if job.priority == 0 {
-            job.priority = starting_priority(&job.spec).max(1);
-            job.eligible = job.spec.begin.map_or(at, |begin| begin.max(at));
-        }
-        job.avoid.clear();
-        job.reason = Reason::None;
-        job.reason_text.clear();
-        fx.touched_jobs.insert(id);
-        fx.replan = true;
-        Ok(())
+        self.each_waiting(id, fx, |job| {
+            if job.priority == 0 {
+                job.priority = starting_priority(&job.spec).max(1);
+                job.eligible = job.spec.begin.map_or(at, |begin| begin.max(at));
+            }
+            job.avoid.clear();
+            job.reason = Reason::None;
+            job.reason_text.clear();
+        })
     }
 
     pub(super) fn on_job_updated(

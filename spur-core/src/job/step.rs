@@ -6,7 +6,7 @@ mod tests;
 
 pub use grant::grant;
 
-use crate::id::{NodeId, StepKind, Uid};
+use crate::id::{JobId, NodeId, StepKind, Uid};
 use crate::job::state::ExitStatus;
 use crate::resources::NodeShare;
 use crate::time::Millis;
@@ -77,6 +77,9 @@ pub struct Step {
     /// The kernel's out-of-memory killer struck on some node.
     #[serde(default)]
     pub oom: bool,
+    /// Components of a heterogeneous job, in order, whose steps of this number are one; empty: it is one by itself.
+    #[serde(default)]
+    pub with: Vec<JobId>,
 }
 
 impl Step {

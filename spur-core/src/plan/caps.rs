@@ -80,6 +80,16 @@ impl Cap {
         slot.at_most(cap.map(|cap| cap.most))
     }
 
+    /// Takes back what was counted last.
+    pub(super) fn uncount(&mut self, rooms: &Rooms<'_>, shares: &[NodeShare]) {
+        for share in shares {
+            let position = rooms.position(share.node);
+            if let Some(holds) = position.and_then(|at| self.nodes.get_mut(at)) {
+                holds.pop();
+            }
+        }
+    }
+
     /// Counts what a job was given, or what is kept for one.
     pub(super) fn count(
         &mut self,

@@ -2,7 +2,7 @@
 //! room once for each class, however many jobs wait.
 
 use super::ask::Ask;
-use crate::id::NodeId;
+use crate::id::{JobId, NodeId};
 use crate::job::Job;
 use crate::job::limits::Size;
 use crate::job::spec::Switches;
@@ -29,6 +29,8 @@ pub(crate) struct Class {
     pub(crate) reservation: String,
     /// Nodes where the job failed to start, or where its last run is not cleaned up.
     pub(crate) shunned: BTreeSet<NodeId>,
+    /// The heterogeneous job that its only job leads.
+    pub(crate) leads: Option<JobId>,
 }
 
 impl Class {
@@ -48,6 +50,7 @@ impl Class {
             size: Size::of(spec),
             reservation: spec.extras().reservation.clone(),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
+            leads: job.het.filter(|part| part.leads()).map(|part| part.leader),
         }
     }
 

@@ -1,13 +1,15 @@
 //! One pass: every job that is worth a look, in order; what starts, what devices are kept for, and why the others wait.
 
+mod gang;
+mod kinds;
 mod tell;
 
 use super::ask::Ask;
 use super::bars;
 use super::bits::Bits;
 use super::caps::Cap;
-use super::class::{Class, ClassId};
-use super::filter::{self, Features};
+use super::class::ClassId;
+use super::filter::Features;
 use super::fit;
 use super::guards::Guards;
 use super::kind::{Kind, Set};
@@ -21,12 +23,12 @@ use super::tasks::Tasks;
 use super::wait::Wait;
 use super::{Budget, Placement, Plan};
 use crate::cluster::{Cluster, MOST_PARTITIONS};
-use crate::id::{JobId, NodeId, NodeName};
+use crate::id::JobId;
 use crate::job::state::Reason;
 
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -43,7 +45,8 @@ struct Queueing {
 
 /// What comes of looking at a job.
 enum Verdict {
-    Starts(Vec<NodeShare>),
+    /// It starts; a heterogeneous job with each of its components.
+    Starts(Vec<Placement>),
     /// As many tasks of its array run now as may.
     Passed,
     /// It waits, and says so; whether the next job of its bucket is worth a look.
@@ -128,10 +131,9 @@ impl<'a> Pass<'a> {
             };
             let mut wait = Wait::bare(Reason::Priority);
             let mut more = match self.consider(key, (number, line)) {
-                Verdict::Starts(shares) => {
-                    let job = key.job;
-                    self.plan.placements.push(Placement { job, shares });
-                    if self.tasks.may_go_on(self.cluster, job) {
+                Verdict::Starts(placed) => {
+                    self.plan.placements.extend(placed);
+                    if self.tasks.may_go_on(self.cluster, key.job) {
                         lines.again(key, number);
                         continue;
                     }
@@ -202,22 +204,59 @@ impl<'a> Pass<'a> {
             return Verdict::Passed;
         }
         let (class, limit) = (line.at.class, line.at.limit);
+        let leads = self.cluster.queue().classes.get(class);
+        if leads.is_some_and(|class| class.leads.is_some()) {
+            return self.consider_all(key);
+        }
+        let verdict = self.with_kind(class, |pass, kind| {
+            pass.decide(key, number, (kind, class.position(), limit))
+        });
+        verdict.unwrap_or_else(Verdict::Barred)
+    }
+
+    /// Does something with what is known of a class, or says why all its jobs wait.
+    fn with_kind<T>(
+        &mut self,
+        class: ClassId,
+        act: impl FnOnce(&mut Self, &mut Kind<'a>) -> T,
+    ) -> Result<T, Wait> {
         let position = class.position();
         if self.kinds.get(position).is_some_and(Option::is_none) {
             self.kinds[position] = Some(self.kind(class));
         }
         let Some(Some(kind)) = self.kinds.get_mut(position).map(Option::take) else {
-            return Verdict::Barred(Wait::bare(Reason::None));
+            return Err(Wait::bare(Reason::None));
         };
-        let (verdict, kind) = match kind {
-            Err(wait) => (Verdict::Barred(wait.clone()), Err(wait)),
-            Ok(mut kind) => {
-                let verdict = self.decide(key, number, (&mut kind, position, limit));
-                (verdict, Ok(kind))
-            }
+        let (done, kind) = match kind {
+            Err(wait) => (Err(wait.clone()), Err(wait)),
+            Ok(mut kind) => (Ok(act(self, &mut kind)), Ok(kind)),
         };
         self.kinds[position] = Some(kind);
-        verdict
+        done
+    }
+
+    /// What a job of a class asks for, until when it would run, and the nodes that reservations keep from it; or what bars it.
+    fn prepared(
+        &self,
+        kind: &Kind<'a>,
+        limit: TimeLimit,
+    ) -> Result<(Ask<'a>, Millis, Option<Bits>), Wait> {
+        let partition = self.cluster.partitions.get(kind.partition);
+        let partition = partition.ok_or_else(|| Wait::bare(Reason::None))?;
+        bars::of_job(limit, kind.class.size, partition)?;
+        let ask = kind.class.ask().within(partition);
+        let until = self.until(limit);
+        let barred = self.guards.barred(&kind.class.reservation, until);
+        if let Some(barred) = &barred
+            && kind.is_barred(barred, ask.nodes_min)
+        {
+            return Err(self.guards.wait(until));
+        }
+        if kind.has_too_few(ask.nodes_min) {
+            let ready = self.members_len(kind.partition);
+            return Err(Wait::for_room(&ask, ready));
+        }
+        Ok((ask, until, barred))
     }
 
     fn decide(
@@ -226,42 +265,49 @@ impl<'a> Pass<'a> {
         number: usize,
         (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
     ) -> Verdict {
-        let cluster = self.cluster;
-        let Some(partition) = cluster.partitions.get(kind.partition) else {
-            return Verdict::Barred(Wait::bare(Reason::None));
+        let (mut ask, until, barred) = match self.prepared(kind, limit) {
+            Ok(prepared) => prepared,
+            Err(wait) => return Verdict::Barred(wait),
         };
-        if let Err(wait) = bars::of_job(limit, kind.class.size, partition) {
-            return Verdict::Barred(wait);
-        }
-        let mut ask = kind.class.ask().within(partition);
-        let until = self.until(limit);
-        let barred = self.guards.barred(&kind.class.reservation, until);
-        if let Some(barred) = &barred
-            && kind.is_barred(barred, ask.nodes_min)
-        {
-            return Verdict::Barred(self.guards.wait(until));
-        }
-        if kind.has_too_few(ask.nodes_min) {
-            let ready = self.members_len(kind.partition);
-            return Verdict::Barred(Wait::for_room(&ask, ready));
-        }
-        let failed = kind.failed_for(&mut ask, (key.job, self.at), cluster);
+        let job = key.job;
+        let failed = kind.failed_for(&mut ask, (job, self.at), self.cluster);
         if failed.is_none_or(|failed| limit < failed) {
-            if let Some(shares) = self.place(number, kind, (&ask, until), barred.as_ref()) {
-                return Verdict::Starts(shares);
+            let mut holes = self.holes.get_mut(number).map(std::mem::take);
+            let holes = holes.get_or_insert_default();
+            let shares = self.place(holes, kind, (&ask, until), barred.as_ref());
+            if let Some(own) = self.holes.get_mut(number) {
+                *own = std::mem::take(holes);
+            }
+            if let Some(shares) = shares {
+                self.take((kind.partition, until), &shares);
+                return Verdict::Starts(vec![Placement { job, shares }]);
             }
             kind.fails(&ask, limit);
         }
-        let Some(queueing) = self.partitions.get_mut(kind.partition) else {
-            return Verdict::Barred(Wait::bare(Reason::None));
-        };
-        let first = !std::mem::replace(&mut queueing.headed, true);
-        let own = first.then(|| {
-            let ready = queueing.members.as_ref().map_or(0, |members| members.len());
-            Wait::for_room(&ask, ready)
-        });
+        let own = self.heads(kind.partition, &ask);
         let kept = self.keep(key, (kind, position, limit), (ask, barred.as_ref()));
         Verdict::Waits(own, kept)
+    }
+
+    /// Why the first job of its partition waits for which there is no room; `None` for those behind it.
+    fn heads(&mut self, partition: usize, ask: &Ask<'_>) -> Option<Wait> {
+        let queueing = self.partitions.get_mut(partition)?;
+        let first = !std::mem::replace(&mut queueing.headed, true);
+        let ready = queueing.members.as_ref().map_or(0, |members| members.len());
+        first.then(|| Wait::for_room(ask, ready))
+    }
+
+    /// Whether the policy lets devices be kept for a job; then what it had granted in the partition before.
+    fn granted(&mut self, partition: usize, claim: Claim) -> Option<policy::Reserved> {
+        let reserved = self.reserved.len();
+        let queueing = self.partitions.get_mut(partition)?;
+        let before = queueing.reserved;
+        let granted = reserved < self.budget.reservations as usize
+            && match self.budget.depth {
+                Some(depth) => reserved < depth as usize,
+                None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
+            };
+        granted.then_some(before)
     }
 
     /// How many nodes of a partition take jobs.
@@ -282,22 +328,16 @@ impl<'a> Pass<'a> {
         (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
         (ask, barred): (Ask<'_>, Option<&Bits>),
     ) -> bool {
-        let Some(queueing) = self.partitions.get_mut(kind.partition) else {
-            return false;
-        };
         let claim = Claim {
             nodes: ask.nodes_min,
             due: key.due,
         };
-        let before = queueing.reserved;
-        let granted = self.reserved.len() < self.budget.reservations as usize
-            && match self.budget.depth {
-                Some(depth) => self.reserved.len() < depth as usize,
-                None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
-            };
-        if !granted {
+        let Some(before) = self.granted(kind.partition, claim) else {
             return false;
-        }
+        };
+        let Some(queueing) = self.partitions.get_mut(kind.partition) else {
+            return false;
+        };
         let cap = queueing.cap.as_ref();
         let place = kind.place_for_later((&self.rooms, cap), &ask, barred);
         let Some((allowed, required)) = place else {
@@ -325,15 +365,25 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// A job's shares, taken out of what is free, from the first set of nodes that holds it.
+    /// Takes a job's shares out of what is free, until it ends by its limit.
+    fn take(&mut self, (partition, until): (usize, Millis), shares: &[NodeShare]) {
+        let queueing = self.partitions.get_mut(partition);
+        if let Some(cap) = queueing.and_then(|queueing| queueing.cap.as_mut()) {
+            cap.count(&self.rooms, shares, (self.at, until));
+        }
+        for share in shares {
+            self.rooms.take(share, until);
+        }
+    }
+
+    /// A job's shares, from the first set of nodes that holds it.
     fn place(
-        &mut self,
-        number: usize,
+        &self,
+        holes: &mut Vec<Holes>,
         kind: &mut Kind<'a>,
         (ask, until): (&Ask<'_>, Millis),
         barred: Option<&Bits>,
     ) -> Option<Vec<NodeShare>> {
-        let holes = self.holes.get_mut(number)?;
         holes.resize_with(kind.sets.len(), Holes::default);
         let partition = if kind.partition < MOST_PARTITIONS {
             1 << kind.partition
@@ -341,7 +391,7 @@ impl<'a> Pass<'a> {
             u128::MAX
         };
         let (rooms, judge) = (&self.rooms, &self.judge);
-        let queueing = self.partitions.get_mut(kind.partition)?;
+        let queueing = self.partitions.get(kind.partition)?;
         let cap = queueing.cap.as_ref();
         let (named, counts) = (&kind.required, &kind.counts);
         let mut sets = kind.sets.iter_mut().zip(holes);
@@ -355,88 +405,12 @@ impl<'a> Pass<'a> {
             set.restore(whole);
             parts
         })?;
-        let shares = self.rooms.shares(&parts, ask, until);
-        if let Some(cap) = &mut queueing.cap {
-            cap.count(&self.rooms, &shares, (self.at, until));
-        }
-        for share in &shares {
-            self.rooms.take(share, until);
-        }
-        Some(shares)
+        Some(self.rooms.shares(&parts, ask, until))
     }
 
     /// When a job that starts now reaches its limit.
     fn until(&self, limit: TimeLimit) -> Millis {
         end_of(self.at, limit)
-    }
-
-    /// What a class may use, or why all its jobs wait.
-    fn kind(&mut self, class: ClassId) -> Result<Kind<'a>, Wait> {
-        let cluster = self.cluster;
-        let class = cluster.queue().classes.get(class);
-        let class = class.ok_or_else(|| Wait::bare(Reason::None))?;
-        let mut partitions = cluster.partitions.iter().zip(0..);
-        let found = partitions.find(|(partition, _)| partition.name == class.partition);
-        let Some((partition, at)) = found else {
-            let text = format!("partition {} is not configured", class.partition);
-            return Err(Wait {
-                reason: Reason::PartitionInactive,
-                text: text.into(),
-            });
-        };
-        let required = self.required(class)?;
-        if let Some((reason, text)) = bars::of_class(cluster, partition, class) {
-            let text = text.into();
-            return Err(Wait { reason, text });
-        }
-        let rooms = &self.rooms;
-        let members = self.partitions.get_mut(at).map(|queueing| {
-            if queueing.members.is_none() {
-                queueing.cap = Cap::of(rooms, partition);
-            }
-            let fresh = || Rc::new(rooms.of_partition(cluster, partition));
-            Rc::clone(queueing.members.get_or_insert_with(fresh))
-        });
-        let members = members.ok_or_else(|| Wait::bare(Reason::None))?;
-        let members = match class.reservation.as_str() {
-            "" => members,
-            named => self.guards.within(named, &members)?,
-        };
-        let allowed = filter::allowed(cluster, &members, class, |id| rooms.position(id));
-        let wishes = (class.constraint.as_str(), class.prefer.as_str());
-        let mut kind = Kind::of(class, at, required);
-        if wishes == ("", "") {
-            kind.add_set(allowed, rooms.len());
-            return Ok(kind);
-        }
-        let features = self
-            .features
-            .get_or_insert_with(|| Features::of(cluster, rooms.nodes()));
-        let (sets, preferred) = filter::choices(features, allowed, wishes);
-        sets.into_iter()
-            .for_each(|set| kind.add_set(set, rooms.len()));
-        kind.preferred = preferred;
-        let wanted = features.read(wishes.0);
-        kind.counts = features.counts(&wanted);
-        Ok(kind)
-    }
-
-    /// Positions of the nodes of `-w`.
-    fn required(&self, class: &Class) -> Result<Vec<usize>, Wait> {
-        let mut positions = BTreeSet::new();
-        for name in &class.nodelist {
-            match node(self.cluster, name).and_then(|id| self.rooms.position(id)) {
-                Some(at) => drop(positions.insert(at)),
-                None => {
-                    let text = format!("node {name} takes no jobs now");
-                    return Err(Wait {
-                        reason: Reason::ReqNodeNotAvail,
-                        text: text.into(),
-                    });
-                }
-            }
-        }
-        Ok(positions.into_iter().collect())
     }
 }
 
@@ -469,8 +443,4 @@ fn pick(
     }
     let choice = Choice::new(rooms, judge, (&mut set.known, holes), (sought, required));
     fit::pick(&choice, ask)
-}
-
-fn node(cluster: &Cluster, name: &str) -> Option<NodeId> {
-    cluster.node_ids.get(&NodeName::new(name).ok()?).copied()
 }

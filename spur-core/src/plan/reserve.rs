@@ -80,6 +80,13 @@ impl Reserving {
         }
     }
 
+    /// Forgets what is known of a class: something of its jobs is kept no more, so that others may fit earlier.
+    pub(super) fn forget(&mut self, class: usize) {
+        if let Some(entry) = self.earliest.get_mut(class) {
+            *entry = None;
+        }
+    }
+
     /// Keeps devices for a job from the first moment on at which it fits; `None` if it never does.
     pub(super) fn reserve(
         &mut self,

@@ -5,7 +5,7 @@ use super::bits::Bits;
 use super::devices::{self, Place};
 use super::fit::Part;
 use super::groups::Groups;
-use super::slot::Slot;
+use super::slot::{Free, Slot};
 use super::timeline::{Booked, Held, Taken};
 use super::topology::Fabric;
 use crate::cluster::{Cluster, MOST_PARTITIONS, Row};
@@ -41,6 +41,14 @@ pub(crate) struct Rooms<'a> {
     pub(super) changed: Vec<u32>,
     /// How often something was given or reserved on a node.
     pub(super) versions: Vec<u32>,
+}
+
+/// A node as it was before something was taken from it.
+pub(super) struct Before {
+    at: usize,
+    free: Free,
+    cpus_left: Option<IdSet>,
+    taken: usize,
 }
 
 impl<'a> Rooms<'a> {
@@ -191,6 +199,32 @@ impl<'a> Rooms<'a> {
         self.changes(at);
     }
 
+    /// A node as it is, for [`Self::put_back`].
+    pub(super) fn before(&self, node: NodeId) -> Option<Before> {
+        let at = self.position(node)?;
+        Some(Before {
+            at,
+            free: self.slots.get(at)?.free,
+            cpus_left: self.cpus_left.get(at)?.clone(),
+            taken: self.taken.get(at)?.len(),
+        })
+    }
+
+    /// Takes back what was taken from a node since then.
+    pub(super) fn put_back(&mut self, before: Before) {
+        let at = before.at;
+        if let Some(entry) = self.cpus_left.get_mut(at) {
+            *entry = before.cpus_left;
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.free = before.free;
+        }
+        if let Some(taken) = self.taken.get_mut(at) {
+            taken.truncate(before.taken);
+        }
+        self.changes(at);
+    }
+
     /// Keeps a share for a job from a time on.
     pub(super) fn book(&mut self, booked: Booked) {
         let at = self.position(booked.share.node);
@@ -200,6 +234,20 @@ impl<'a> Rooms<'a> {
         self.groups.leave(position);
         if let Some(entry) = self.held.get_mut(at) {
             entry.get_or_insert_default().add(booked);
+        }
+        self.changes(at);
+    }
+
+    /// Keeps a share no more that was kept from a time on.
+    pub(super) fn unbook(&mut self, start: Millis, share: &NodeShare) {
+        let Some(at) = self.position(share.node) else {
+            return;
+        };
+        let Some(held) = self.held.get_mut(at) else {
+            return;
+        };
+        if held.as_mut().is_some_and(|held| held.forget(start, share)) {
+            *held = None;
         }
         self.changes(at);
     }

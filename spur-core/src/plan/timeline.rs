@@ -63,6 +63,15 @@ impl Held {
         self.list.insert(at, booked);
     }
 
+    /// Keeps one no more; whether nothing is left.
+    pub(super) fn forget(&mut self, start: Millis, share: &NodeShare) -> bool {
+        let is_it = |booked: &Booked| booked.start == start && booked.share == *share;
+        if let Some(at) = self.list.iter().position(is_it) {
+            self.list.remove(at);
+        }
+        self.list.is_empty()
+    }
+
     /// All, by start.
     pub(super) fn list(&self) -> &[Booked] {
         &self.list

@@ -90,12 +90,17 @@ pub struct BadTarget(pub String);
 impl FromStr for JobTarget {
     type Err = BadTarget;
 
-    /// Reads `9`, `9_3`, `9_[3-5,8]`; `9_*` and `9_[*]` are the whole array.
+    /// Reads `9`, `9_3`, `9_[3-5,8]`, `9+1`; `9_*` and `9_[*]` are the whole array.
     fn from_str(text: &str) -> Result<Self, BadTarget> {
         let bad = || BadTarget(text.to_owned());
-        let (job, tasks) = match text.split_once('_') {
-            Some((job, tasks)) => (job, Some(tasks)),
+        let (job, offset) = match text.split_once('+') {
+            Some((job, offset)) => (job, Some(number(offset).ok_or_else(bad)?)),
             None => (text, None),
+        };
+        let (job, tasks) = match job.split_once('_') {
+            Some(_) if offset.is_some() => return Err(bad()),
+            Some((job, tasks)) => (job, Some(tasks)),
+            None => (job, None),
         };
         let job = number(job).filter(|job| *job > 0).map(JobId);
         let job = job.ok_or_else(bad)?;
@@ -105,7 +110,7 @@ impl FromStr for JobTarget {
             Some(list) if !list.starts_with('[') && number(list).is_none() => return Err(bad()),
             Some(list) => Some(parse(list, MAX_ARRAY_SIZE_MAX).map_err(|_| bad())?.tasks),
         };
-        Ok(Self { job, tasks })
+        Ok(Self { job, tasks, offset })
     }
 }
 

@@ -42,6 +42,9 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::CircularDependency => "Circular job dependency",
         RefusalKind::JobNotRunning => "Job is not running",
         RefusalKind::JobSuspended => "Job is suspended",
+        RefusalKind::NotWholeHetJob => {
+            "Operation not permitted on individual component of heterogeneous job"
+        }
         RefusalKind::BatchOnly => "Only batch jobs are accepted or processed",
         RefusalKind::InvalidReservation => "Requested reservation is invalid",
         RefusalKind::InvalidLicense => "Invalid license specification",

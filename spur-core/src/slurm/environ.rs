@@ -11,7 +11,10 @@
 //! `SLURM_STEP_LAUNCHER_PORT` are 0. `SLURM_CONF` names our configuration, for programs that look whether it is set.
 
 mod facts;
+mod het;
 mod vendor;
+
+pub use het::components;
 
 use crate::agent::order::{JobOrder, StepOrder};
 use crate::api::JobView;
@@ -55,8 +58,10 @@ const OF_A_JOB: [&str; 22] = [
 ];
 
 /// The same by the beginning of the name.
-const OF_A_JOB_BY_PREFIX: [&str; 4] = [
+const OF_A_JOB_BY_PREFIX: [&str; 6] = [
     "SLURM_ARRAY_",
+    "SLURM_HET_",
+    "SLURM_PACK_",
     "SLURM_JOB_",
     "SLURM_STEP_",
     "SLURM_TOPOLOGY_",
@@ -92,6 +97,7 @@ fn of_a_job(name: &[u8]) -> bool {
         || OF_A_JOB_BY_PREFIX
             .iter()
             .any(|prefix| name.starts_with(prefix.as_bytes()))
+        || het::of_a_component(name)
 }
 
 /// The environment with which a command submits a *new* job: without what describes the job that it runs in, if any.
@@ -140,13 +146,22 @@ pub fn task<B: AsRef<[u8]>>(task: &Task<'_>, base: &[B]) -> Vec<Vec<u8>> {
     env.into_entries()
 }
 
-/// The environment of the shell that `salloc` starts for an allocation that it was given.
-pub fn allocation<B: AsRef<[u8]>>(view: &JobView, cluster: &str, base: &[B]) -> Vec<Vec<u8>> {
+/// The environment of the shell that `salloc` starts for an allocation that it was given; `all` are the components of a heterogeneous
+/// job, of which `view` is the first, and nothing for another.
+pub fn allocation<B: AsRef<[u8]>>(
+    view: &JobView,
+    all: &[JobView],
+    cluster: &str,
+    base: &[B],
+) -> Vec<Vec<u8>> {
     let mut env = Env::from_base(base);
     env.0.retain(|name, _| !of_a_job(name));
     let facts = Facts::of_view(view, cluster);
     job(&mut env, &facts);
     of_the_request(&mut env, &facts);
+    if !all.is_empty() {
+        env.add(&components(all, cluster));
+    }
     // What `salloc` does not set.
     for name in [
         "SLURM_JOB_UID",
@@ -197,6 +212,7 @@ fn job(env: &mut Env, facts: &Facts<'_>) {
     if facts.restarts > 0 {
         env.set("SLURM_RESTART_COUNT", facts.restarts);
     }
+    env.add(facts.components);
     if let Some(array) = facts.array {
         env.set("SLURM_ARRAY_JOB_ID", array.job);
         env.set("SLURM_ARRAY_TASK_ID", array.task);
@@ -266,7 +282,13 @@ fn numbered_step(env: &mut Env, task: &Task<'_>, facts: &Facts<'_>, number: u32,
     }
     env.set("SLURM_STEPID", number);
     env.set("SLURM_STEP_ID", number);
-    env.set("SLURM_STEP_NODELIST", hostlist::compress(&hosts));
+    let list = hostlist::compress(&hosts);
+    // A step over several components shows their nodes as those of one job.
+    if step.nodes.len() > facts.nodes.len() && !facts.components.is_empty() {
+        env.set("SLURM_JOB_NODELIST", &list);
+        env.set("SLURM_NODELIST", &list);
+    }
+    env.set("SLURM_STEP_NODELIST", list);
     env.set("SLURM_STEP_NUM_NODES", hosts.len());
     env.set("SLURM_NNODES", hosts.len());
     env.set("SLURM_STEP_NUM_TASKS", step.tasks);
@@ -387,6 +409,13 @@ impl Env {
         let value = value.to_string().replace('\0', "");
         let value = super::raw::bytes(&value).into_owned();
         self.0.insert(name.as_bytes().to_vec(), value);
+    }
+
+    /// Adds entries as they are.
+    fn add(&mut self, entries: &[String]) {
+        for (name, value) in entries.iter().filter_map(|entry| entry.split_once('=')) {
+            self.set(name, value);
+        }
     }
 
     fn set_unless_empty(&mut self, name: &str, value: &str) {

@@ -3,6 +3,7 @@
 mod combined;
 mod extras;
 pub mod filter;
+pub mod het;
 pub mod input;
 pub mod job;
 pub mod notice;

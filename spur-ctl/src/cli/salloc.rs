@@ -5,7 +5,7 @@ use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
-use super::resolve::{job, numbers, submission};
+use super::resolve::{het, job, numbers, submission};
 use super::{output, process, submit};
 use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -26,21 +26,35 @@ const IMMEDIATE: u64 = 1;
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
-    let mut options = options.clone();
-    submit::tell_options(&options);
-    submit::read_node_files(&mut options)?;
-    let options = &options;
+    let mut parts = het::split(options.clone(), process::var)?;
+    het::settle(&mut parts);
     let here = process::surroundings();
-    let first = options.operands.first().map(|word| process::text(word));
-    let name = "interactive";
-    let (spec, warnings) = job::spec(options, &here, name, first.as_deref().unwrap_or_default())?;
-    output::complain(&warnings);
+    let mut specs = Vec::new();
+    for (at, options) in parts.iter_mut().enumerate() {
+        if at > 0 {
+            super::announce(options)?;
+        }
+        submit::tell_options(options);
+        submit::read_node_files(options)?;
+        let first = options.operands.first().map(|word| process::text(word));
+        let first = first.unwrap_or_default();
+        let (spec, warnings) = job::spec(options, &here, "interactive", &first)?;
+        output::complain(&warnings);
+        specs.push(spec);
+    }
+    let options = &parts[0];
     let patience = patience(options)?;
     link::run(async {
-        let (job, cluster) = allocate(options, &spec, patience).await?;
-        granted(options, &job);
+        let (job, cluster) = allocate(options, &specs, patience).await?;
+        let all = components(options, &job).await?;
+        granted(options, &job, &all);
         let mut revoked = false;
-        let code = hold(options, &here, (&job, &cluster), &mut revoked).await;
+        let held = Held {
+            job: &job,
+            all: &all,
+            cluster: &cluster,
+        };
+        let code = hold(options, &here, held, &mut revoked).await;
         say(
             options,
             format_args!("Relinquishing job allocation {}", job.id),
@@ -61,13 +75,25 @@ fn say(options: &Options, text: impl std::fmt::Display) {
     }
 }
 
-fn granted(options: &Options, job: &JobView) {
+/// What was allocated.
+#[derive(Clone, Copy)]
+struct Held<'a> {
+    job: &'a JobView,
+    /// The components of a heterogeneous job; none for another.
+    all: &'a [JobView],
+    cluster: &'a str,
+}
+
+fn granted(options: &Options, job: &JobView, all: &[JobView]) {
     say(options, format_args!("Granted job allocation {}", job.id));
-    let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
-    say(
-        options,
-        format_args!("Nodes {} are ready for job", hostlist::compress(&names)),
-    );
+    let alone = if all.is_empty() { Some(job) } else { None };
+    for job in all.iter().chain(alone) {
+        let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
+        say(
+            options,
+            format_args!("Nodes {} are ready for job", hostlist::compress(&names)),
+        );
+    }
     if options.on("bell") && !options.on("no-bell") {
         output::print("\x07");
     }
@@ -81,9 +107,10 @@ fn patience(options: &Options) -> Result<Option<Duration>, Failure> {
 /// Submits and waits for the allocation. The answer is the job and the cluster's name.
 async fn allocate(
     options: &Options,
-    spec: &JobSpec,
+    specs: &[JobSpec],
     patience: Option<Duration>,
 ) -> Result<(JobView, String), Failure> {
+    let spec = &specs[0];
     let refused =
         |trouble: Trouble| submit::refused(Command::Salloc, spec, &trouble, options.on("verbose"));
     let client = link::connect_patiently().await.map_err(refused)?;
@@ -91,9 +118,13 @@ async fn allocate(
     let Reply::Pong { cluster, .. } = pong else {
         return Err(refused(link::unexpected()));
     };
-    let request = Request::Submit {
-        spec: Box::new(spec.clone()),
-        payload: None,
+    let payload = None;
+    let request = if specs.len() > 1 {
+        let specs = specs.to_vec();
+        Request::SubmitHet { specs, payload }
+    } else {
+        let spec = Box::new(spec.clone());
+        Request::Submit { spec, payload }
     };
     let answer = link::call(&client, &request).await.map_err(refused)?;
     let Reply::Submitted { job: id, notices } = answer else {
@@ -131,6 +162,25 @@ async fn allocate(
                 text: String::new(),
             })))
         }
+    }
+}
+
+/// The components of a heterogeneous job, in order; none for another.
+async fn components(options: &Options, job: &JobView) -> Result<Vec<JobView>, Failure> {
+    if job.het.is_none() {
+        return Ok(Vec::new());
+    }
+    let filter = JobFilter {
+        ids: vec![job.id],
+        ..JobFilter::default()
+    };
+    let refused = |trouble: Trouble| {
+        submit::refused(Command::Salloc, &job.spec, &trouble, options.on("verbose"))
+    };
+    let found = link::ask(&Request::Jobs { filter }).await;
+    match found.map_err(refused)? {
+        Reply::Jobs(jobs) => Ok(jobs.iter().map(|job| JobView::clone(job)).collect()),
+        _ => Err(refused(link::unexpected())),
     }
 }
 
@@ -197,10 +247,11 @@ async fn cancel(job: JobId) {
 async fn hold(
     options: &Options,
     here: &Surroundings,
-    (job, cluster): (&JobView, &str),
+    held: Held<'_>,
     revoked: &mut bool,
 ) -> Result<u8, Failure> {
-    let mut child = match start(options, here, job, cluster) {
+    let job = held.job;
+    let mut child = match start(options, here, held) {
         Ok(child) => child,
         Err(failure) => {
             finish(job.id, ExitStatus { code: 1, signal: 0 }).await;
@@ -283,8 +334,7 @@ async fn finish(job: JobId, exit: ExitStatus) {
 fn start(
     options: &Options,
     here: &Surroundings,
-    job: &JobView,
-    cluster: &str,
+    Held { job, all, cluster }: Held<'_>,
 ) -> Result<Child, Failure> {
     let shell = || here.var("SHELL").unwrap_or("/bin/sh").to_owned();
     let words: Vec<OsString> = match options.operands.as_slice() {
@@ -292,7 +342,7 @@ fn start(
         words => words.to_vec(),
     };
     let base = submission::of_allocation(options, here);
-    let env = environ::allocation(job, cluster, &base);
+    let env = environ::allocation(job, all, cluster, &base);
     let mut program = Program::new(&words[0]);
     program.args(&words[1..]).env_clear();
     for entry in &env {

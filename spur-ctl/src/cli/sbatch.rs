@@ -2,11 +2,11 @@
 
 use super::failure::Failure;
 use super::flags::Command;
-use super::flags::getopt::Options;
+use super::flags::getopt::{self, Options};
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
 use super::resolve::script::{Origin, read_options};
-use super::resolve::{job, notice, submission};
+use super::resolve::{het, job, notice, submission};
 use super::{announce, clusters, output, process, submit};
 use spur_core::api::{JobView, Reply, Request};
 use spur_core::id::JobId;
@@ -22,25 +22,31 @@ const SCRIPT_MAX: u64 = 4 << 20;
 const EXPORT_MAX: u64 = 2 << 20;
 
 /// Runs it.
-pub fn main(mut options: Options) -> Result<u8, Failure> {
-    let origin = Origin::of(&options)?;
+pub fn main(options: Options) -> Result<u8, Failure> {
+    let (origin, mut parts) = parts(options)?;
     let (script, path) = load(&origin)?;
-    read_options(origin.file(), &script, &mut options)?;
-    announce(&options)?;
-    submit::tell_options(&options);
-    submit::read_node_files(&mut options)?;
+    let fresh = || getopt::environment(Command::Sbatch, process::var);
+    read_options(origin.file(), &script, &mut parts, fresh)?;
+    het::settle(&mut parts);
+    for options in &mut parts {
+        announce(options)?;
+        submit::tell_options(options);
+        submit::read_node_files(options)?;
+    }
+    let options = parts[0].clone();
     let cluster = clusters::asked(&options)?;
     let here = process::surroundings();
     let command = path
         .as_ref()
         .map(|path| here.absolute(&process::text(path.as_os_str())));
-    let (spec, warnings) = job::spec(
-        &options,
-        &here,
-        origin.name(),
-        command.as_deref().unwrap_or_default(),
-    )?;
-    output::complain(&warnings);
+    let mut specs = Vec::new();
+    for options in &parts {
+        let command = command.as_deref().unwrap_or_default();
+        let (spec, warnings) = job::spec(options, &here, origin.name(), command)?;
+        output::complain(&warnings);
+        specs.push(spec);
+    }
+    let spec = specs[0].clone();
     let verbose = options.on("verbose");
     if !process::path(&spec.work_dir).is_dir() {
         let notice = format!(
@@ -50,12 +56,17 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
         submit::warn(&options, &[notice]);
     }
     if options.on("test-only") {
-        return submit::test_only(Command::Sbatch, &spec, verbose);
+        let mut codes = specs
+            .iter()
+            .map(|spec| submit::test_only(Command::Sbatch, spec, verbose));
+        return codes.try_fold(0, |worst: u8, code| Ok::<u8, Failure>(worst.max(code?)));
     }
-    let payload = payload(&options, &here, script)?;
-    let request = Request::Submit {
-        spec: Box::new(spec.clone()),
-        payload: Some(payload),
+    let payload = Some(payload(&options, &here, script)?);
+    let request = if specs.len() > 1 {
+        Request::SubmitHet { specs, payload }
+    } else {
+        let spec = Box::new(spec.clone());
+        Request::Submit { spec, payload }
     };
     let refused = |trouble: &Trouble| submit::refused(Command::Sbatch, &spec, trouble, verbose);
     match link::question_patiently(&request) {
@@ -71,6 +82,26 @@ pub fn main(mut options: Options) -> Result<u8, Failure> {
         Ok(_) => Err(refused(&link::unexpected())),
         Err(trouble) => Err(refused(&trouble)),
     }
+}
+
+/// Where the script comes from, and the components on the command line. What follows the last of them is the script with its
+/// arguments, and belongs to the first.
+fn parts(options: Options) -> Result<(Origin, Vec<Options>), Failure> {
+    let mut parts = het::split(options, process::var)?;
+    let last = parts
+        .last_mut()
+        .map(|last| std::mem::take(&mut last.operands));
+    let wrap = parts.iter().flat_map(|part| part.given());
+    let wrap = wrap
+        .filter(|given| given.flag.long == "wrap")
+        .last()
+        .cloned();
+    let first = &mut parts[0];
+    first.operands = last.unwrap_or_default();
+    if !first.on("wrap") {
+        first.extend(wrap.into_iter());
+    }
+    Ok((Origin::of(first)?, parts))
 }
 
 fn announce_job(options: &Options, job: JobId, cluster: Option<&str>) {

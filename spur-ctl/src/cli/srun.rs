@@ -14,6 +14,7 @@ pub mod wire;
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
+use super::resolve::het;
 use super::{link, output, process, submit};
 
 /// Runs it.
@@ -22,21 +23,32 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         output::print("MPI plugin types are...\n\tnone\n");
         return Ok(0);
     }
-    let Some(program) = options.operands.first() else {
+    let mut parts = het::split(options.clone(), process::var)?;
+    het::settle(&mut parts);
+    if parts.iter().any(|part| part.operands.is_empty()) {
         return Err(Failure::fatal(
             Command::Srun,
             "No command given to execute.",
         ));
-    };
-    let mut options = options.clone();
-    submit::tell_options(&options);
-    submit::read_node_files(&mut options)?;
-    let options = &options;
+    }
+    for (at, part) in parts.iter_mut().enumerate() {
+        if at > 0 {
+            super::announce(part)?;
+        }
+        submit::tell_options(part);
+        submit::read_node_files(part)?;
+    }
     let here = process::surroundings();
     link::run(async {
-        let granted = grant::obtain(options, &here, &process::text(program)).await?;
-        session::run(options, &here, granted).await
+        let granted = grant::obtain(&parts, &here).await?;
+        session::run(&parts, &here, granted).await
     })
+}
+
+/// The program of a part of the command line.
+fn program(part: &Options) -> String {
+    let first = part.operands.first();
+    first.map(|word| process::text(word)).unwrap_or_default()
 }
 
 /// A line on stderr, as srun words it.

@@ -113,6 +113,15 @@ pub enum Await {
         /// Seconds to wait.
         immediate: Option<u64>,
     },
+    /// See [`spur_core::api::Request::RunHet`].
+    RunHet {
+        /// What is asked for by each component.
+        specs: Vec<JobSpec>,
+        /// Its part of the step.
+        steps: Vec<StepSpec>,
+        /// Seconds to wait.
+        immediate: Option<u64>,
+    },
     /// Wait for an allocation.
     Allocation(JobId),
     /// Wait for a job's end.
@@ -126,6 +135,10 @@ pub enum Await {
 pub enum Act {
     /// See [`spur_core::api::Request::Submit`]; the owner is filled in.
     Submit(Box<JobSpec>, Option<Payload>),
+    /// See [`spur_core::api::Request::SubmitHet`]; the owners are filled in.
+    SubmitHet(Vec<JobSpec>, Option<Payload>),
+    /// Grant a step over components of the heterogeneous job with this leader.
+    StepHet(JobId, Vec<(u32, StepSpec)>),
     /// Grant a step.
     Step(JobId, Box<StepSpec>),
     /// Give an allocation back.

@@ -53,10 +53,19 @@ impl Writer {
                 step,
                 immediate,
             }) => {
-                let bounded = |secs: u64| Duration::from_secs(secs.min(u64::from(u32::MAX)));
-                let deadline = immediate.map(|secs| Instant::now() + bounded(secs));
+                let deadline = immediate.map(deadline);
+                let steps = vec![*step];
                 let job = self.submit(turn, *spec, None);
-                job.map(|(job, _)| (job, WaitKind::Run { step, deadline }))
+                job.map(|(job, _)| (job, WaitKind::Run { steps, deadline }))
+            }
+            Command::Await(Await::RunHet {
+                specs,
+                steps,
+                immediate,
+            }) => {
+                let deadline = immediate.map(deadline);
+                let job = self.submit_het(turn, specs, None);
+                job.map(|(job, _)| (job, WaitKind::Run { steps, deadline }))
             }
             Command::Await(Await::Allocation(job)) => {
                 self.state(job).map(|_| (job, WaitKind::Allocation))
@@ -82,6 +91,10 @@ impl Writer {
             Act::Submit(spec, payload) => self
                 .submit(turn, *spec, payload)
                 .map(|(job, notices)| Reply::Submitted { job, notices }),
+            Act::SubmitHet(specs, payload) => self
+                .submit_het(turn, specs, payload)
+                .map(|(job, notices)| Reply::Submitted { job, notices }),
+            Act::StepHet(leader, parts) => self.step_het(turn, leader, parts, caller),
             Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
@@ -198,6 +211,12 @@ impl Writer {
         };
         self.propose(turn, submitted)
             .map_err(|why| refuse(RefusalKind::Invalid, why))?;
+        self.submitted(turn, job, payload);
+        Ok((job, admitted.notices))
+    }
+
+    /// Keeps the script of a new job; the lease of an allocation begins.
+    pub(super) fn submitted(&mut self, turn: &mut Turn, job: JobId, payload: Option<Payload>) {
         if let Some(payload) = payload {
             turn.batch.payloads.push((job, payload.clone()));
             turn.payloads.insert(job, payload);
@@ -210,7 +229,6 @@ impl Writer {
         {
             self.waits.leave(job);
         }
-        Ok((job, admitted.notices))
     }
 
     /// An end that only a job which has not ended can have.
@@ -235,6 +253,10 @@ impl Writer {
             return Err(refuse(RefusalKind::AlreadyDone, ""));
         }
         if how.ends() {
+            let alone = job.het.is_some_and(|part| !part.leads());
+            if alone && job.state == JobState::Pending {
+                return Err(refuse(RefusalKind::NotWholeHetJob, ""));
+            }
             let cancelled = Event::Cancelled {
                 job: id,
                 by: caller.uid,
@@ -348,6 +370,11 @@ impl Signalling {
         let whole = self.step.is_none() && !self.batch_only;
         whole && self.signal.is_none_or(|signal| signal == SIGKILL)
     }
+}
+
+/// When a call gives up that waits so many seconds.
+fn deadline(secs: u64) -> Instant {
+    Instant::now() + Duration::from_secs(secs.min(u64::from(u32::MAX)))
 }
 
 fn each(

@@ -39,6 +39,7 @@ impl Writer {
     ) -> Reply {
         per_target(targets, |target| {
             let records = self.records_alone(turn, caller, target)?;
+            let records = self.acted_on(records, act)?;
             all_of(records, |job| self.control_one(turn, caller, job, act))
         })
     }
@@ -105,10 +106,12 @@ impl Writer {
     }
 
     fn freeze(&self, turn: &mut Turn, id: JobId, frozen: bool) {
-        let held = self.cluster.jobs.get(&id).map(|job| job.allocation.iter());
-        for share in held.into_iter().flatten() {
-            let order = ToAgent::Freeze { job: id, frozen };
-            turn.direct.push((share.node, order));
+        for id in self.cluster.together(id) {
+            let held = self.cluster.jobs.get(&id).map(|job| job.allocation.iter());
+            for share in held.into_iter().flatten() {
+                let order = ToAgent::Freeze { job: id, frozen };
+                turn.direct.push((share.node, order));
+            }
         }
     }
 
@@ -165,7 +168,10 @@ impl Writer {
         let unknown = || refuse(RefusalKind::InvalidJobId, target.to_string());
         let mut records: Vec<JobId> = self.cluster.members(target.job).collect();
         if records.is_empty() && target.tasks.is_none() {
-            records.push(target.job);
+            records = match target.offset {
+                None => self.led_by(target.job),
+                Some(offset) => self.component(target.job, offset).into_iter().collect(),
+            };
         }
         let first = records.first().and_then(|id| self.cluster.jobs.get(id));
         let owner = first.ok_or_else(unknown)?.spec.owner.uid;
@@ -277,9 +283,14 @@ impl Writer {
             };
             let job = |id: &JobId| self.cluster.jobs.get(id);
             let alive = |id: &JobId| job(id).is_some_and(|job| !job.state.is_terminal());
+            let led = |id: &JobId| job(id).is_some_and(|job| job.het.is_some());
             if records.iter().any(alive) {
                 records.retain(alive);
             } else {
+                records.truncate(1);
+            }
+            // The end of the leader is that of all.
+            if how.ends() && records.len() > 1 && records.first().is_some_and(led) {
                 records.truncate(1);
             }
             if rest != anything {

@@ -22,34 +22,61 @@ impl Writer {
         spec: &StepSpec,
         caller: &Caller,
     ) -> Answer {
-        let Some(job) = self.cluster.jobs.get(&id) else {
-            return Err(Refusal {
-                kind: RefusalKind::InvalidJobId,
-                text: id.to_string(),
-            });
-        };
-        let shares = grant(&self.cluster, job, spec)?;
-        let step = StepKind::Numbered(job.next_step);
-        let granted = Event::StepGranted {
-            job: id,
-            step,
-            name: spec.name.clone(),
-            uid: caller.uid,
-            shares,
-            cpus_per_task: spec.cpus_per_task,
-        };
-        self.propose(turn, granted).map_err(|why| Refusal {
-            kind: RefusalKind::Invalid,
-            text: format!("step {step} of job {id}: {why}"),
-        })?;
-        self.describe_grant(turn, id, step, caller)
+        let mut grants = self.grant_steps(turn, &[(id, spec)], caller)?;
+        let grant = grants.pop().ok_or_else(|| unknown(id))?;
+        Ok(Reply::Granted(Box::new(grant)))
     }
 
-    fn describe_grant(&self, turn: &Turn, id: JobId, kind: StepKind, caller: &Caller) -> Answer {
-        let unknown = || Refusal {
-            kind: RefusalKind::InvalidJobId,
-            text: id.to_string(),
-        };
+    /// Grants a step in one job, or one step over several components of a heterogeneous job: its parts have one number, and the
+    /// numbers of its tasks go on from part to part.
+    pub(super) fn grant_steps(
+        &mut self,
+        turn: &mut Turn,
+        parts: &[(JobId, &StepSpec)],
+        caller: &Caller,
+    ) -> Result<Vec<Grant>, Refusal> {
+        let (mut number, mut first, mut asked) = (0, 0, Vec::new());
+        for (id, spec) in parts {
+            let job = self.cluster.jobs.get(id).ok_or_else(|| unknown(*id))?;
+            let mut shares = grant(&self.cluster, job, spec)?;
+            let tasks = shares.iter().map(|part| part.share.tasks).sum::<u32>();
+            let ids = shares.iter_mut().flat_map(|part| &mut part.task_ids);
+            ids.for_each(|task| *task += first);
+            first += tasks;
+            number = job.next_step.max(number);
+            asked.push(shares);
+        }
+        let step = StepKind::Numbered(number);
+        let together = if parts.len() > 1 { parts } else { &[] };
+        let with: Vec<JobId> = together.iter().map(|(id, _)| *id).collect();
+        for ((id, spec), shares) in parts.iter().zip(asked) {
+            let granted = Event::StepGranted {
+                job: *id,
+                step,
+                name: spec.name.clone(),
+                uid: caller.uid,
+                shares,
+                cpus_per_task: spec.cpus_per_task,
+                with: with.clone(),
+            };
+            self.propose(turn, granted).map_err(|why| Refusal {
+                kind: RefusalKind::Invalid,
+                text: format!("step {step} of job {id}: {why}"),
+            })?;
+        }
+        let grants = parts.iter();
+        let grants = grants.map(|(id, _)| self.describe_grant(turn, *id, step, caller));
+        grants.collect()
+    }
+
+    fn describe_grant(
+        &self,
+        turn: &Turn,
+        id: JobId,
+        kind: StepKind,
+        caller: &Caller,
+    ) -> Result<Grant, Refusal> {
+        let unknown = || unknown(id);
         let job = self.cluster.jobs.get(&id).ok_or_else(unknown)?;
         let step = job.steps.get(&kind).ok_or_else(unknown)?;
         let expires = turn.at.plus_secs(TICKET_SECS);
@@ -72,7 +99,7 @@ impl Writer {
                 ticket: ticket::sign(&self.key, &says),
             })
         });
-        Ok(Reply::Granted(Box::new(Grant {
+        Ok(Grant {
             step: StepId {
                 job: id,
                 step: kind,
@@ -80,6 +107,13 @@ impl Writer {
             nodes: nodes.collect(),
             cpus_per_task: step.cpus_per_task,
             job: view::job_view(&self.cluster, job),
-        })))
+        })
+    }
+}
+
+pub(super) fn unknown(job: JobId) -> Refusal {
+    Refusal {
+        kind: RefusalKind::InvalidJobId,
+        text: job.to_string(),
     }
 }

@@ -236,8 +236,8 @@ fn spec(kind: JobKind, tasks: u32) -> JobSpec {
     }
 }
 
-fn run(tasks: u32) -> Await {
-    let step = StepSpec {
+fn step() -> StepSpec {
+    StepSpec {
         name: "s".into(),
         tasks: 0,
         nodes: 0,
@@ -246,10 +246,13 @@ fn run(tasks: u32) -> Await {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: vec![],
-    };
+    }
+}
+
+fn run(tasks: u32) -> Await {
     Await::Run {
         spec: Box::new(spec(JobKind::Run, tasks)),
-        step: Box::new(step),
+        step: Box::new(step()),
         immediate: None,
     }
 }

@@ -47,8 +47,8 @@ pub(super) struct Wait {
 pub(super) enum WaitKind {
     /// The allocation, and then a step in it.
     Run {
-        /// The step.
-        step: Box<StepSpec>,
+        /// The step; of a heterogeneous job its part in each component.
+        steps: Vec<StepSpec>,
         /// When to give up.
         deadline: Option<Instant>,
     },
@@ -164,7 +164,10 @@ impl Waits {
         let leased =
             matches!(job.spec.kind, JobKind::Run | JobKind::Alloc) && !job.state.is_terminal();
         let owner = job.spec.owner.uid;
+        // The client of a heterogeneous job waits for its leader.
+        let follows = job.het.is_some_and(|part| !part.leads());
         if !leased
+            || follows
             || self.away.contains_key(&job.id)
             || self.of(job.id).any(|wait| wait.caller.uid == owner)
         {
@@ -323,9 +326,9 @@ impl Writer {
         match (&wait.kind, state) {
             (WaitKind::Run { .. } | WaitKind::Allocation, JobState::Pending) => None,
             (WaitKind::Allocation, JobState::Running) => Some(self.allocated(job)),
-            (WaitKind::Run { step, .. }, JobState::Running) => {
-                let (step, caller) = (step.clone(), wait.caller.clone());
-                Some(self.grant_step(turn, job, &step, &caller))
+            (WaitKind::Run { steps, .. }, JobState::Running) => {
+                let (steps, caller) = (steps.clone(), wait.caller.clone());
+                Some(self.grant_first(turn, job, steps, &caller))
             }
             (WaitKind::End | WaitKind::Cleaned, JobState::Pending | JobState::Running) => None,
             (WaitKind::Cleaned, _) if !self.is_cleaned(job) => None,

@@ -3,7 +3,9 @@
 use super::refuse;
 use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request};
 use spur_core::job::change::JobChange;
+use spur_core::job::het::COMPONENTS_MAX;
 use spur_core::job::spec::{JobSpec, Payload};
+use spur_core::job::step::StepSpec;
 use spur_core::manage::Manage;
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
@@ -36,13 +38,18 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         }
         Request::Run { spec, step, .. } => {
             spec_fits(spec)?;
-            text("step name", &step.name, TEXT_MAX)?;
-            list("node list", step.nodelist.len())
+            step_fits(step)
         }
-        Request::Step { step, .. } => {
-            text("step name", &step.name, TEXT_MAX)?;
-            list("node list", step.nodelist.len())
+        Request::Step { step, .. } => step_fits(step),
+        Request::SubmitHet { specs, payload } => {
+            components_fit(specs)?;
+            payload.as_ref().map_or(Ok(()), payload_fits)
         }
+        Request::RunHet { specs, steps, .. } => {
+            components_fit(specs)?;
+            parts_fit(specs.len(), steps)
+        }
+        Request::StepHet { offsets, steps, .. } => parts_fit(offsets.len(), steps),
         Request::Cancel { filter, .. }
         | Request::Jobs { filter }
         | Request::JobLines { filter } => filter_fits(filter),
@@ -146,6 +153,32 @@ fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
     }
     list("node list", spec.nodelist.len())?;
     list("list of excluded nodes", spec.exclude.len())
+}
+
+fn step_fits(step: &StepSpec) -> Result<(), Refusal> {
+    text("step name", &step.name, TEXT_MAX)?;
+    list("node list", step.nodelist.len())
+}
+
+/// Components of a heterogeneous job.
+fn components_fit(specs: &[JobSpec]) -> Result<(), Refusal> {
+    if specs.len() < 2 {
+        let why = "a heterogeneous job has two components or more";
+        return Err(refuse(RefusalKind::Invalid, why));
+    }
+    if specs.len() > COMPONENTS_MAX {
+        return Err(too_large("job", specs.len(), COMPONENTS_MAX));
+    }
+    specs.iter().try_for_each(spec_fits)
+}
+
+/// Parts of a step, one for each component.
+fn parts_fit(components: usize, steps: &[StepSpec]) -> Result<(), Refusal> {
+    if components != steps.len() || steps.is_empty() || steps.len() > COMPONENTS_MAX {
+        let why = "a step has one part for each of its components";
+        return Err(refuse(RefusalKind::Invalid, why));
+    }
+    steps.iter().try_for_each(step_fits)
 }
 
 fn change_fits(change: &JobChange) -> Result<(), Refusal> {

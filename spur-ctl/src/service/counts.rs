@@ -89,12 +89,14 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
     let kind = match request {
         Request::Ping => (1008, "REQUEST_PING"),
         Request::Submit { .. } => (4003, "REQUEST_SUBMIT_BATCH_JOB"),
+        Request::SubmitHet { .. } => (4027, "REQUEST_SUBMIT_BATCH_HET_JOB"),
+        Request::RunHet { .. } => return ((4025, "REQUEST_HET_JOB_ALLOCATION"), true),
         Request::Run { .. } => return ((4001, "REQUEST_RESOURCE_ALLOCATION"), true),
         Request::AwaitAllocation { .. } => return ((4019, "REQUEST_JOB_READY"), true),
         Request::AwaitEnd { .. } | Request::AwaitCleaned { .. } => {
             return ((9001, "SPUR_AWAIT_END"), true);
         }
-        Request::Step { .. } => (5001, "REQUEST_JOB_STEP_CREATE"),
+        Request::Step { .. } | Request::StepHet { .. } => (5001, "REQUEST_JOB_STEP_CREATE"),
         Request::Finish { .. } => (5017, "REQUEST_COMPLETE_JOB_ALLOCATION"),
         Request::Cancel { step: Some(_), .. } => (5005, "REQUEST_CANCEL_JOB_STEP"),
         Request::Cancel { .. } => (5032, "REQUEST_KILL_JOB"),

@@ -96,11 +96,7 @@ pub(super) fn lines(view: &View, filter: &JobFilter) -> Reply {
 fn named<'v>(view: &'v View, filter: &JobFilter) -> BTreeMap<JobId, &'v Arc<JobView>> {
     let ids = filter.ids.iter().flat_map(|job| view.records(*job));
     let targets = filter.targets.iter().flat_map(|target| {
-        let meant = |row: &&Arc<JobView>| match (&target.tasks, &row.array) {
-            (None, _) => true,
-            (Some(tasks), Some(array)) => array.has_any(tasks),
-            (Some(_), None) => false,
-        };
+        let meant = |row: &&Arc<JobView>| target.means(row);
         view.records(target.job).filter(meant)
     });
     ids.chain(targets).map(|row| (row.id, row)).collect()

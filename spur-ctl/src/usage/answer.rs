@@ -43,12 +43,17 @@ pub fn matches(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) 
         && any(&filter.names, &spec.name)
 }
 
-/// Whether a job is one of those that are named, by its own number or by its array's.
-fn named(filter: &AccountFilter, job: &JobView) -> bool {
+/// The number of the array or of the heterogeneous job that a job is part of.
+pub(super) fn group(job: &JobView) -> Option<JobId> {
     let array = job.array.as_ref().map(|array| array.job);
+    array.or(job.het.map(|part| part.leader))
+}
+
+/// Whether a job is one of those that are named, by its own number or by that of what it is part of.
+fn named(filter: &AccountFilter, job: &JobView) -> bool {
     filter.ids.is_empty()
         || filter.ids.contains(&job.id)
-        || array.is_some_and(|array| filter.ids.contains(&array))
+        || group(job).is_some_and(|group| filter.ids.contains(&group))
 }
 
 /// A job that might not start yet, or was cancelled before it might: Slurm's record begins when a job may.

@@ -265,9 +265,18 @@ impl<'w> Drive<'w> {
                 self.measure.node(node);
             }
         }
-        if let Event::Placed {
+        // Components of a heterogeneous job end with their leader, the first.
+        let placed = if let Event::Placed {
             job, generation, ..
-        } = event
+        } = &event
+        {
+            Some((*job, *generation))
+        } else if let Event::HetPlaced { parts, generation } = &event {
+            parts.first().map(|(job, _)| (*job, *generation))
+        } else {
+            None
+        };
+        if let Some((job, generation)) = placed
             && let Some(secs) = self.run_secs.get(&job)
         {
             let at = self.now.plus_secs(*secs);

@@ -67,6 +67,14 @@ impl<'w> Log<'w> {
                     write!(line, " {}:{}", node(&share.node), share.gpus)?;
                 }
             }
+            Event::HetPlaced { parts, .. } => {
+                write!(line, "start together")?;
+                for (job, shares) in parts {
+                    for share in shares {
+                        write!(line, " {job}:{}:{}", node(&share.node), share.gpus)?;
+                    }
+                }
+            }
             Event::StepEnded { job, .. } => write!(line, "end {job}")?,
             Event::TimedOut { job } => write!(line, "timeout {job}")?,
             Event::LaunchFailed { job, node: at, .. } => {

@@ -9,6 +9,7 @@ mod first_act;
 mod full_disk;
 mod gangs;
 mod golden;
+mod het;
 mod leftovers;
 mod log_tail;
 mod names;

@@ -125,6 +125,8 @@ struct Waiting {
     eligible: Millis,
     said: Said,
     dated: bool,
+    /// It is looked at with the leader of its heterogeneous job, and is in no bucket.
+    follows: bool,
     load: Option<Load>,
 }
 
@@ -162,19 +164,23 @@ impl Queue {
             eligible: job.eligible,
             said: Said::of(job.reason, &job.reason_text),
             dated: is_dated(job),
+            follows: job.het.is_some_and(|part| !part.leads()),
             load: flow::load(job, Some(key), partitions),
         };
         waiting.load.iter().for_each(|load| flows.add(load));
-        self.buckets
-            .entry(waiting.bucket)
-            .or_default()
-            .put(&waiting);
+        if !waiting.follows {
+            self.buckets
+                .entry(waiting.bucket)
+                .or_default()
+                .put(&waiting);
+        }
         self.jobs.insert(job.id, Some(waiting));
     }
 
     pub(super) fn leave(&mut self, job: JobId, flows: &mut Flows) {
         if let Some(Some(waiting)) = self.jobs.remove(&job) {
-            if let Some(bucket) = self.buckets.get_mut(&waiting.bucket) {
+            let bucket = self.buckets.get_mut(&waiting.bucket);
+            if let Some(bucket) = bucket.filter(|_| !waiting.follows) {
                 bucket.take(&waiting);
                 if *bucket == Bucket::default() {
                     self.buckets.remove(&waiting.bucket);
@@ -185,13 +191,23 @@ impl Queue {
         }
     }
 
+    /// The class and the limit of a waiting job that is not kept waiting.
+    pub(crate) fn bucket_of(&self, job: JobId) -> Option<BucketKey> {
+        let waiting = self.jobs.get(&job)?.as_ref()?;
+        Some(waiting.bucket)
+    }
+
     /// A job was told why it waits; nothing else of it changed.
     pub(in crate::cluster) fn explain(&mut self, job: &Job) {
         if let Some(Some(waiting)) = self.jobs.get_mut(&job.id) {
+            let (said, dated) = (Said::of(job.reason, &job.reason_text), is_dated(job));
+            if waiting.follows {
+                (waiting.said, waiting.dated) = (said, dated);
+                return;
+            }
             let bucket = self.buckets.entry(waiting.bucket).or_default();
             bucket.take(waiting);
-            waiting.said = Said::of(job.reason, &job.reason_text);
-            waiting.dated = is_dated(job);
+            (waiting.said, waiting.dated) = (said, dated);
             bucket.put(waiting);
         }
     }

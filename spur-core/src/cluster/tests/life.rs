@@ -29,6 +29,7 @@ fn grant(world: &mut World, job: JobId, number: u32) {
         uid: Uid(1000),
         shares,
         cpus_per_task: 0,
+        with: Vec::new(),
     });
 }
 
@@ -171,6 +172,7 @@ fn a_step_stays_within_its_job_and_numbers_are_not_used_twice() {
         uid: Uid(1000),
         shares,
         cpus_per_task: 0,
+        with: Vec::new(),
     };
     let mut wide = shares.clone();
     wide[0].share.gpus.insert(7);

@@ -23,6 +23,7 @@ const NODES: u32 = 4;
 #[derive(Clone, Debug)]
 enum Op {
     Submit(Box<JobSpec>),
+    SubmitHet(Vec<JobSpec>),
     Plan,
     Step {
         job: usize,
@@ -203,6 +204,9 @@ fn any_op() -> impl Strategy<Value = Op> {
     let fence = prop_oneof![4 => Just(FenceState::Guarded), 1 => Just(FenceState::Unfenced)];
     prop_oneof![
         6 => any_spec().prop_map(Op::Submit),
+        2 => prop::collection::vec(any_spec(), 2..4).prop_map(|specs| {
+            Op::SubmitHet(specs.into_iter().map(|spec| *spec).collect())
+        }),
         6 => Just(Op::Plan),
         2 => (job, prop::option::of(0u32..4)).prop_map(|(job, gpus)| Op::Step { job, gpus }),
         6 => (job, node.clone(), 0u8..2, any::<bool>(), stale.clone())
@@ -296,6 +300,22 @@ impl History {
         }
     }
 
+    fn submit_het(&mut self, mut specs: Vec<JobSpec>) {
+        let first = specs[0].clone();
+        let mut parts = Vec::new();
+        for spec in &mut specs {
+            (spec.kind, spec.requeue) = (first.kind, first.requeue);
+            spec.array.clear();
+            let Ok(admitted) = admit(&self.world.cluster, spec, self.world.now) else {
+                return;
+            };
+            parts.push((Arc::new(spec.clone()), admitted.priority));
+        }
+        let job = self.world.cluster.next_job_id().unwrap();
+        self.apply(Event::HetSubmitted { job, parts });
+        assert!(self.world.cluster.jobs.contains_key(&job));
+    }
+
     /// A plan must be carried out to the letter: nothing in it may be ignored.
     fn plan(&mut self) {
         let found = plan(&self.world.cluster, self.world.now, Budget::default());
@@ -307,6 +327,13 @@ impl History {
                     !self.world.job(job).allocation.is_empty(),
                     "a planned placement was ignored"
                 );
+            } else if let Event::HetPlaced { parts, .. } = &event {
+                let jobs: Vec<JobId> = parts.iter().map(|(job, _)| *job).collect();
+                self.apply(event);
+                for job in jobs {
+                    let held = &self.world.job(job).allocation;
+                    assert!(!held.is_empty(), "a planned component was ignored");
+                }
             } else {
                 self.apply(event);
             }
@@ -343,6 +370,7 @@ impl History {
                 uid: Uid(1),
                 shares,
                 cpus_per_task: 0,
+                with: Vec::new(),
             });
             let granted = self.world.job(job).steps.contains_key(&step);
             assert!(granted, "a granted step was ignored");
@@ -411,6 +439,7 @@ impl History {
     fn run(&mut self, op: Op) {
         match op {
             Op::Submit(spec) => self.submit(*spec),
+            Op::SubmitHet(specs) => self.submit_het(specs),
             Op::Plan => self.plan(),
             Op::Step { job, gpus } => self.step(self.job(job), gpus),
             Op::End {

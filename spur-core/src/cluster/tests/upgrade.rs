@@ -66,10 +66,12 @@ fn kind(event: &Event) -> &'static str {
         Event::Resumed { .. } => "Resumed",
         Event::Managed(_) => "Managed",
         Event::Warned { .. } => "Warned",
+        Event::HetSubmitted { .. } => "HetSubmitted",
+        Event::HetPlaced { .. } => "HetPlaced",
     }
 }
 
-const KINDS: usize = 33;
+const KINDS: usize = 35;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -296,6 +298,7 @@ impl Writer {
                 task_ids: vec![0],
             }],
             cpus_per_task: 1,
+            with: Vec::new(),
         });
         self.does(Event::Finished {
             job: alloc,
@@ -399,6 +402,37 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// A heterogeneous job with a step over both components.
+    fn together(&mut self) {
+        let job = self.cluster.next_job_id().unwrap();
+        let part = |mut spec: JobSpec| {
+            let priority = admit(&self.cluster, &mut spec, self.now).unwrap().priority;
+            (Arc::new(spec), priority)
+        };
+        let parts = vec![part(gang(1, 1)), part(batch())];
+        self.does(Event::HetSubmitted { job, parts });
+        self.plan();
+        let both = self.cluster.together(job);
+        assert_eq!(both.len(), 2);
+        for (job, task) in both.iter().zip(0..) {
+            let share = self.cluster.jobs[job].allocation[0].clone();
+            self.does(Event::StepGranted {
+                job: *job,
+                step: StepKind::Numbered(0),
+                name: "true".to_owned(),
+                uid: Uid(1000),
+                shares: vec![StepShare {
+                    share,
+                    task_ids: vec![task],
+                }],
+                cpus_per_task: 1,
+                with: both.clone(),
+            });
+        }
+    }
+}
+
 /// A history in which every kind of event happens once at least and makes sense.
 fn history() -> (Log, Cluster) {
     let now = Millis(1_000_000);
@@ -410,6 +444,7 @@ fn history() -> (Log, Cluster) {
     writer.nodes();
     writer.lives();
     writer.related();
+    writer.together();
     writer.submit(gang(2, 8));
     writer.submit(JobSpec {
         tasks_per_gpu: 2,

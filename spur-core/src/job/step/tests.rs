@@ -53,6 +53,7 @@ fn start(world: &mut World, job: JobId, spec: &StepSpec) -> StepId {
         uid: Uid(1000),
         shares,
         cpus_per_task,
+        with: Vec::new(),
     });
     StepId { job, step }
 }

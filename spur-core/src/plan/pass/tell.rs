@@ -11,6 +11,7 @@ impl<'a> Pass<'a> {
     /// A job's own reason, if it does not say that already.
     pub(super) fn tell_one(&mut self, id: JobId, wait: &Wait) {
         let job = self.cluster.jobs.get(&id);
+        let job = job.filter(|job| job.kept().is_none());
         if job.is_some_and(|job| job.reason != wait.reason || job.reason_text != wait.text) {
             self.push_reason(id, wait);
         }
@@ -42,6 +43,16 @@ impl<'a> Pass<'a> {
         for key in silent {
             if !self.push_reason(key.job, &wait) {
                 break;
+            }
+            self.tell_others(key.job, &wait);
+        }
+    }
+
+    /// The same reason for the other components of a job, if they do not say that already.
+    pub(super) fn tell_others(&mut self, id: JobId, wait: &Wait) {
+        for other in self.cluster.together(id) {
+            if other != id {
+                self.tell_one(other, wait);
             }
         }
     }

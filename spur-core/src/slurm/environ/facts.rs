@@ -35,12 +35,14 @@ pub(super) struct Facts<'a> {
     pub(super) time_limit: TimeLimit,
     pub(super) restarts: u32,
     pub(super) array: Option<ArrayTask>,
+    /// Variables that describe all components of a heterogeneous job.
+    pub(super) components: &'a [String],
 }
 
 impl<'a> From<&'a JobOrder> for Facts<'a> {
     fn from(order: &'a JobOrder) -> Self {
         Self {
-            id: order.job,
+            id: order.het.as_ref().map_or(order.job, |het| het.leader),
             cluster: &order.cluster,
             owner: &order.owner,
             name: &order.name,
@@ -61,6 +63,7 @@ impl<'a> From<&'a JobOrder> for Facts<'a> {
             time_limit: order.time_limit,
             restarts: order.restarts,
             array: order.array,
+            components: order.het.as_ref().map_or(&[], |het| &het.variables),
         }
     }
 }
@@ -96,6 +99,7 @@ impl<'a> Facts<'a> {
             restarts: view.restarts,
             // Allocations are no arrays.
             array: None,
+            components: &[],
         }
     }
 

@@ -62,6 +62,7 @@ fn job(shares: Vec<NodeShare>) -> JobOrder {
         time_limit: TimeLimit::Secs(3600),
         restarts: 0,
         array: None,
+        het: None,
     }
 }
 

@@ -143,7 +143,7 @@ pub(super) static ROWS: &[Flag] = &[
         SACCT,
         "all parts of a heterogeneous job",
     )
-    .implied("there are no heterogeneous jobs yet"),
+    .implied("a leader's number means all of its components"),
     val("wckeys", "LIST", SACCT, "only jobs with these keys").short('W'),
     opt("yaml", "PARSER", SACCT, "YAML"),
 ];

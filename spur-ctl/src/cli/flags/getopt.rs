@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 /// Where an option came from; later ones win over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
+    /// An earlier component of the same heterogeneous job.
+    Component,
     /// A `#SBATCH` line.
     Script,
     /// The environment.
@@ -100,6 +102,18 @@ impl Options {
             .filter(|given| given.flag.named(long))
             .map(one)
             .sum()
+    }
+
+    /// All but what came from there.
+    pub fn without(&self, source: Source) -> Self {
+        let mut rest = self.clone();
+        rest.given.retain(|given| given.source != source);
+        rest
+    }
+
+    /// Adds options behind those that are there.
+    pub fn extend(&mut self, more: impl Iterator<Item = Given>) {
+        self.given.extend(more);
     }
 
     /// Lays these options below those that are there already, or above, by their source.

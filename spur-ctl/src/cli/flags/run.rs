@@ -52,8 +52,7 @@ pub(super) static ROWS: &[Flag] = &[
         SRUN,
         "components of a heterogeneous job",
     )
-    .alias(&["pack-group"])
-    .refused("heterogeneous jobs are not available yet"),
+    .alias(&["pack-group"]),
     on("interactive", SRUN, "run the allocation's interactive step")
         .refused("interactive steps are not available yet"),
     val("jobid", "JOB", SRUN, "start the step in this job")

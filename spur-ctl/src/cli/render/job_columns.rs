@@ -4,6 +4,7 @@ use super::format::{Cell, Column, Table};
 use super::job_row::{JobRow, push};
 use super::job_text as text;
 use super::{View, or_null};
+use spur_core::job::het::HetPart;
 use spur_core::slurm::signal;
 use spur_core::time::Millis;
 
@@ -54,6 +55,11 @@ fn moment(view: &View, at: Option<Millis>, out: &mut String) {
         Some(at) => view.clock.write(at, out),
         None => out.push_str("N/A"),
     }
+}
+
+/// Of a component of a heterogeneous job.
+fn of_het(row: &JobRow, tell: impl Fn(HetPart) -> String) -> String {
+    row.job.het.map_or_else(|| "N/A".to_owned(), tell)
 }
 
 static FIRST: &[Column<JobRow>] = &[
@@ -223,12 +229,20 @@ static FIRST: &[Column<JobRow>] = &[
         "GROUP",
         Cell::Name(|r| &r.job.spec.owner.group),
     ),
-    named(&["HetJobId", "PackJobId"], "HET_JOB_ID", NOTHING),
-    named(&["HetJobIdSet", "PackJobIdSet"], "HET_JOB_ID_SET", NOTHING),
+    named(
+        &["HetJobId", "PackJobId"],
+        "HET_JOB_ID",
+        Cell::Text(|_, r| of_het(r, |part| part.leader.to_string())),
+    ),
+    named(
+        &["HetJobIdSet", "PackJobIdSet"],
+        "HET_JOB_ID_SET",
+        Cell::Text(|_, r| of_het(r, HetPart::id_set)),
+    ),
     named(
         &["HetJobOffset", "PackJobOffset"],
         "HET_JOB_OFFSET",
-        NOTHING,
+        Cell::Text(|_, r| of_het(r, |part| part.offset.to_string())),
     ),
     of(
         'i',

@@ -54,10 +54,17 @@ impl JobRow {
         self.task.or_else(|| self.job.array.as_ref()?.task)
     }
 
-    /// `12`, `9_3` or `9_[2-19%2]`.
+    /// `12`, `9+1`, `9_3` or `9_[2-19%2]`.
     pub fn write_id(&self, out: &mut String) {
         match (&self.job.array, self.index()) {
-            (None, _) => push(out, self.job.id.0),
+            (None, _) => match self.job.het {
+                None => push(out, self.job.id.0),
+                Some(part) => {
+                    push(out, part.leader.0);
+                    out.push('+');
+                    push(out, part.offset);
+                }
+            },
             (Some(array), Some(task)) => {
                 push(out, array.job.0);
                 out.push('_');

@@ -4,6 +4,7 @@ use super::job_row::JobRow;
 use super::{View, or_null};
 use spur_core::api::JobView;
 use spur_core::id::NodeName;
+use spur_core::job::het::HetPart;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{JobState, Reason};
 use spur_core::resources::{GpuCount, MemoryRequest};
@@ -399,6 +400,11 @@ pub enum Stream {
     Out,
     /// Standard error.
     Err,
+}
+
+/// Whether a script is the job's; of a heterogeneous job it is that of its first component.
+pub fn is_batch(job: &JobView) -> bool {
+    job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads)
 }
 
 /// Where the batch script's stream goes: absolute, with the symbols replaced. A record that stands for several tasks has the

@@ -23,6 +23,9 @@ pub struct Details<'a> {
 /// The record of one job.
 pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_line: bool) -> String {
     let mut record = Record::new(first(job), one_line);
+    if let Some(part) = job.het {
+        record.line(format_args!("HetJobIdSet={}", part.id_set()));
+    }
     identity(&mut record, job, details.is_some());
     times(&mut record, view, job);
     place(&mut record, job);
@@ -39,6 +42,10 @@ pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_lin
 
 fn first(job: &JobView) -> String {
     let (id, name) = (job.id, &job.spec.name);
+    if let Some(part) = job.het {
+        let (leader, offset) = (part.leader, part.offset);
+        return format!("JobId={id} HetJobId={leader} HetJobOffset={offset} JobName={name}");
+    }
     let Some(array) = &job.array else {
         return format!("JobId={id} JobName={name}");
     };
@@ -81,7 +88,7 @@ fn identity(record: &mut Record, job: &JobView, details: bool) {
         "Requeue={} Restarts={} BatchFlag={} Reboot={} ExitCode={}",
         u8::from(spec.requeue),
         job.restarts,
-        u8::from(spec.kind == JobKind::Batch),
+        u8::from(text::is_batch(job)),
         u8::from(extras.reboot),
         signal::pair(job.exit)
     ));

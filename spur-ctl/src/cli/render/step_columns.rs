@@ -21,14 +21,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// `12.0`, `12.batch`, `9_3.0`.
+    /// `12.0`, `12.batch`, `9_3.0`, `9+1.0`.
     pub fn id(&self) -> String {
         let array = self.job.array.as_ref();
         let task = array.and_then(|array| Some((array.job, array.task?)));
         let step = step_word(self.step.kind);
         match task {
             Some((job, task)) => format!("{job}_{task}.{step}"),
-            None => format!("{}.{step}", self.job.id),
+            None => match self.job.het {
+                Some(part) => format!("{part}.{step}"),
+                None => format!("{}.{step}", self.job.id),
+            },
         }
     }
 

@@ -19,7 +19,7 @@ fn by(options: &Options, long: &str) -> Option<By> {
     let given = options.last(long)?;
     Some(match given.source {
         Source::Environment => By::Environment,
-        Source::Script | Source::CommandLine => By::User,
+        Source::Component | Source::Script | Source::CommandLine => By::User,
     })
 }
 

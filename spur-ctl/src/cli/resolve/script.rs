@@ -4,6 +4,7 @@ use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::{Options, Source, parse};
 use super::super::process;
+use spur_core::job::het::COMPONENTS_MAX;
 use spur_core::slurm::directive::{self, Directive};
 use spur_core::slurm::raw;
 use std::ffi::OsString;
@@ -11,8 +12,6 @@ use std::os::unix::ffi::OsStringExt as _;
 
 /// Lines that part the components of a heterogeneous job.
 const HET_MARKS: [&str; 2] = ["hetjob", "packjob"];
-/// What is said of such a job.
-pub const HET_JOBS: &str = "heterogeneous jobs are not available yet: submit one job for each part";
 
 /// Where the script comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +58,36 @@ impl Origin {
     }
 }
 
-/// Checks the script and lays its `#SBATCH` options below those that are there.
-/// `name` is that of its file, for messages.
-pub fn read_options(name: &str, script: &[u8], options: &mut Options) -> Result<(), Failure> {
+/// Checks the script and lays its `#SBATCH` options below those that are there, for each component of a heterogeneous job those of
+/// its own. Components that only the script has are begun by `fresh`. `name` is that of its file, for messages.
+pub fn read_options(
+    name: &str,
+    script: &[u8],
+    parts: &mut Vec<Options>,
+    fresh: impl Fn() -> Options,
+) -> Result<(), Failure> {
     directive::check(script).map_err(|why| Failure::error(Command::Sbatch, why))?;
     let lines = directive::directives(script)
         .map_err(|why| Failure::fatal(Command::Sbatch, format!("{name}: {why}")))?;
-    let parts = |line: &Directive| matches!(line.args.as_slice(), [word] if HET_MARKS.contains(&word.as_str()));
-    if lines.iter().any(parts) {
-        return Err(Failure::error(Command::Sbatch, HET_JOBS));
+    let mark = |line: &Directive| matches!(line.args.as_slice(), [word] if HET_MARKS.contains(&word.as_str()));
+    for (at, section) in lines.split(mark).enumerate() {
+        if at == COMPONENTS_MAX {
+            let why = format!("a heterogeneous job has at most {COMPONENTS_MAX} components");
+            return Err(Failure::error(Command::Sbatch, why));
+        }
+        if at == parts.len() {
+            parts.push(fresh());
+        }
+        parts[at].merge(read_section(section)?);
     }
-    // All lines together are one command line, as in Slurm.
-    let words = lines.into_iter().flat_map(|line| line.args);
+    Ok(())
+}
+
+/// The options of one component: all lines together are one command line, as in Slurm.
+fn read_section(lines: &[Directive]) -> Result<Options, Failure> {
+    let words = lines.iter().flat_map(|line| &line.args);
     let words: Vec<OsString> = words
-        .map(|word| raw::bytes(&word).into_owned())
+        .map(|word| raw::bytes(word).into_owned())
         .map(OsString::from_vec)
         .collect();
     let found = parse(Command::Sbatch, &words, Source::Script)?;
@@ -81,6 +96,5 @@ pub fn read_options(name: &str, script: &[u8], options: &mut Options) -> Result<
         let why = format!("Invalid directive found in batch script: {word}");
         return Err(Failure::usage(Command::Sbatch, why));
     }
-    options.merge(found);
-    Ok(())
+    Ok(found)
 }

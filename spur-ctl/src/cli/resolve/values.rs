@@ -11,27 +11,12 @@ pub fn check(options: &Options) -> Result<(), Failure> {
         let why = "don't specify both --verbose (-v) and --quiet (-Q)";
         return Err(Failure::error(options.command, why));
     }
-    heterogeneous(options)?;
     distribution(options)?;
     binding(options)?;
     clocks(options)?;
     sampling(options)?;
     topology(options)?;
     switches(options)
-}
-
-/// A colon of its own parts the components of a heterogeneous job.
-fn heterogeneous(options: &Options) -> Result<(), Failure> {
-    let colon = |word: &std::ffi::OsString| word == ":";
-    let parted = if options.command == Command::Sbatch {
-        options.operands.first().is_some_and(colon)
-    } else {
-        options.operands.iter().any(colon)
-    };
-    if parted {
-        return Err(Failure::error(options.command, super::script::HET_JOBS));
-    }
-    Ok(())
 }
 
 /// The last of an option that the command may not have, and its value.

@@ -1,4 +1,4 @@
-//! Jobs, tasks of arrays, and steps by name: `9`, `9_3`, `9_[1-3,5]`, `9.batch`, `9_3.0`.
+//! Jobs, tasks of arrays, components, and steps by name: `9`, `9_3`, `9_[1-3,5]`, `9+1`, `9.batch`, `9_3.0`.
 
 use super::super::render::accounts::Row;
 use spur_core::id::{JobId, StepKind};
@@ -10,6 +10,7 @@ pub(super) struct Meant {
     /// The job, or the array.
     pub(super) job: JobId,
     tasks: Option<TaskSet>,
+    component: Option<u32>,
     step: Step,
 }
 
@@ -52,10 +53,13 @@ fn one(word: &str) -> Option<Meant> {
         Some((job, "extern" | "interactive")) => (job, Step::Never),
         Some((job, number)) => (job, Step::One(StepKind::Numbered(number.parse().ok()?))),
     };
-    // A part of a heterogeneous job goes by the number of the first.
-    let job = job.split_once('+').map_or(job, |(job, _)| job);
-    let JobTarget { job, tasks } = job.parse().ok()?;
-    Some(Meant { job, tasks, step })
+    let JobTarget { job, tasks, offset } = job.parse().ok()?;
+    Some(Meant {
+        job,
+        tasks,
+        component: offset,
+        step,
+    })
 }
 
 impl Meant {
@@ -63,8 +67,12 @@ impl Meant {
     pub(super) fn is(&self, row: &Row) -> bool {
         let job = &row.run.job;
         let array = job.array.as_ref().filter(|array| array.job == self.job);
+        let part = job.het.filter(|part| part.leader == self.job);
         let it = match &self.tasks {
-            None => job.id == self.job || array.is_some(),
+            None => match self.component {
+                Some(offset) => part.is_some_and(|part| part.offset == offset),
+                None => job.id == self.job || array.is_some() || part.is_some(),
+            },
             Some(tasks) => array.is_some_and(|array| array.has_any(tasks)),
         };
         let step = row.step.as_ref().map(|step| step.kind);

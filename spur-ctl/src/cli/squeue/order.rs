@@ -154,7 +154,10 @@ fn left(view: &View, row: &JobRow) -> i128 {
 
 fn by_id(row: &JobRow) -> (u32, u32) {
     match &row.job.array {
-        None => (row.job.id.0, 0),
+        None => match row.job.het {
+            Some(part) => (part.leader.0, part.offset),
+            None => (row.job.id.0, 0),
+        },
         Some(array) => (array.job.0, row.index().unwrap_or(u32::MAX)),
     }
 }

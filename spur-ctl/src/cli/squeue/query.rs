@@ -13,13 +13,26 @@ use std::sync::Arc;
 /// Nobody: a user that no job has.
 const NOBODY: Uid = Uid(u32::MAX);
 
-/// A job, or one task of an array.
+/// A job, one task of an array, or one component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The job's or the array's number.
     pub job: JobId,
     /// The task.
     pub task: Option<u32>,
+    /// The component of the heterogeneous job with that leader.
+    pub component: Option<u32>,
+}
+
+impl Named {
+    /// Whether a job is it, or a component of it.
+    pub fn is(&self, job: &JobView) -> bool {
+        let part = job.het.filter(|part| part.leader == self.job);
+        match self.component {
+            None => self.job == job.id || part.is_some(),
+            Some(offset) => part.is_some_and(|part| part.offset == offset),
+        }
+    }
 }
 
 /// What `squeue` asks for, and what it says of it.
@@ -109,16 +122,17 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// `12`, `12_3`; what follows does not count.
+/// `12`, `12_3`, `12+1`; what follows does not count.
 fn named(text: &str) -> Option<Named> {
     let (job, rest) = number(text)?;
-    let task = rest
-        .strip_prefix('_')
-        .and_then(number)
-        .map(|(task, _)| task);
+    let behind = |mark: char| {
+        let number = rest.strip_prefix(mark).and_then(number);
+        number.map(|(number, _)| number)
+    };
     (job > 0).then_some(Named {
         job: JobId(job),
-        task,
+        task: behind('_'),
+        component: behind('+'),
     })
 }
 
@@ -178,7 +192,7 @@ impl Query {
             let named = self
                 .jobs
                 .iter()
-                .any(|named| named.job == job.id && named.task.is_none());
+                .any(|named| named.task.is_none() && named.is(&job));
             return named.then_some(job);
         };
         let whole =

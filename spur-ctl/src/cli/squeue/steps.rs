@@ -60,7 +60,7 @@ pub fn rows(query: &Query, jobs: &[Arc<JobView>]) -> Vec<Row> {
 fn wanted(query: &Query, row: &Row) -> bool {
     let array = row.job.array.as_ref();
     let named = |named: &super::query::Named| match named.task {
-        None => named.job == row.job.id || array.is_some_and(|array| array.job == named.job),
+        None => named.is(&row.job) || array.is_some_and(|array| array.job == named.job),
         Some(task) => array.is_some_and(|a| a.job == named.job && a.task == Some(task)),
     };
     let mut steps = query.steps.iter();

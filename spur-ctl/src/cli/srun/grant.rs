@@ -2,17 +2,16 @@
 
 use super::super::failure::Failure;
 use super::super::flags::Command;
-use super::super::flags::getopt::Options;
+use super::super::flags::getopt::{Options, Source, environment};
 use super::super::link::{self, Trouble};
 use super::super::resolve::input::Surroundings;
-use super::super::resolve::{job, numbers, step};
-use super::super::{output, submit};
-use super::say;
+use super::super::resolve::{het, job, numbers, step};
+use super::super::{output, process, submit};
+use super::{program, say};
 use spur_core::api::{Grant, JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::{JobId, Uid};
 use spur_core::job::spec::{JobKind, JobSpec};
 use spur_core::job::state::JobState;
-use spur_core::job::step::StepSpec;
 use spur_core::slurm::codes;
 use spur_proto::client::Client;
 use std::time::Duration;
@@ -27,56 +26,135 @@ const BUSY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration:
 /// A step that may be started.
 #[derive(Debug)]
 pub struct Granted {
-    /// How to reach it.
+    /// How to reach it: all nodes, of all components.
     pub grant: Grant,
+    /// By node: which part of the command line it runs.
+    pub parts: Vec<usize>,
     /// Whether the job is srun's own and ends with the step.
     pub own_job: bool,
 }
 
-/// Gets a step by the options and the environment.
-pub async fn obtain(
-    options: &Options,
-    here: &Surroundings,
-    program: &str,
-) -> Result<Granted, Failure> {
-    match options.value("jobid") {
-        Some(text) => {
-            let bad = || confirm(text, codes::message(RefusalKind::InvalidJobId));
-            let job = text
-                .split(['.', '_', '+'])
-                .next()
-                .and_then(|n| n.parse().ok())
-                .ok_or_else(bad)?;
-            output::complain(&step::notices(options));
-            within(options, JobId(job), step::of_allocation(options, program)?).await
+impl Granted {
+    /// Puts the parts of a step together; `which` is the part of the command line that each is of.
+    fn of(grants: Vec<Grant>, which: &[usize], own_job: bool) -> Option<Self> {
+        let mut grants = grants.into_iter().zip(which);
+        let (mut grant, first) = grants.next()?;
+        let mut parts = vec![*first; grant.nodes.len()];
+        for (more, part) in grants {
+            parts.resize(parts.len() + more.nodes.len(), *part);
+            grant.nodes.extend(more.nodes);
+            grant.job.nodes.extend(more.job.nodes);
         }
-        None => alone(options, here, program).await,
+        Some(Self {
+            grant,
+            parts,
+            own_job,
+        })
     }
 }
 
-async fn alone(options: &Options, here: &Surroundings, program: &str) -> Result<Granted, Failure> {
-    let (spec, warnings) = job::spec(options, here, step::base_name(program), program)?;
-    output::complain(&warnings);
+/// Gets a step by the options and the environment; there is at least one part, and each has a command.
+pub async fn obtain(parts: &[Options], here: &Surroundings) -> Result<Granted, Failure> {
+    let options = &parts[0];
+    let Some(text) = options.value("jobid") else {
+        return alone(parts, here).await;
+    };
+    let bad = || confirm(text, codes::message(RefusalKind::InvalidJobId));
+    let job = text
+        .split(['.', '_', '+'])
+        .next()
+        .and_then(|n| n.parse().ok())
+        .ok_or_else(bad)?;
+    let job = JobId(job);
+    parts
+        .iter()
+        .for_each(|part| output::complain(&step::notices(part)));
+    if parts.len() == 1 && !options.on("het-group") {
+        let step = step::of_allocation(options, &program(options))?;
+        return within(options, (job, Request::Step { job, step }), &[0]).await;
+    }
+    let groups = het::groups(parts, size(job).await?)?;
+    let (mut offsets, mut steps, mut which) = (Vec::new(), Vec::new(), Vec::new());
+    for (group, at) in groups {
+        // Of what the environment says, a component wants only what is said of itself.
+        let mut part = parts[at].without(Source::Environment);
+        let own = |name: &str| het::variable(name, group, process::var);
+        part.merge(environment(Command::Srun, own));
+        steps.push(step::of_allocation(&part, &program(&part))?);
+        offsets.push(group);
+        which.push(at);
+    }
+    let request = Request::StepHet {
+        job,
+        offsets,
+        steps,
+    };
+    within(options, (job, request), &which).await
+}
+
+/// How many components a job has; `None` if it is not heterogeneous.
+async fn size(job: JobId) -> Result<Option<u32>, Failure> {
+    let filter = JobFilter {
+        ids: vec![job],
+        ..JobFilter::default()
+    };
+    match link::ask(&Request::Jobs { filter }).await {
+        Ok(Reply::Jobs(jobs)) => Ok(jobs.first().and_then(|job| job.het).map(|part| part.size)),
+        Ok(_) => Err(no_step(job, &link::unexpected().text())),
+        Err(trouble) => Err(unconfirmed(job, &trouble)),
+    }
+}
+
+async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failure> {
+    let options = &parts[0];
+    let (mut specs, mut steps) = (Vec::new(), Vec::new());
+    for part in parts {
+        let program = program(part);
+        let (spec, warnings) = job::spec(part, here, step::base_name(&program), &program)?;
+        output::complain(&warnings);
+        specs.push(spec);
+        steps.push(step::of_run(part, &program));
+    }
+    let verbose = options.on("verbose");
     if options.on("test-only") {
-        let code = submit::test_only(Command::Srun, &spec, options.on("verbose"))?;
+        let mut codes = specs
+            .iter()
+            .map(|spec| submit::test_only(Command::Srun, spec, verbose));
+        let code = codes.try_fold(0, |worst: u8, code| Ok::<u8, Failure>(worst.max(code?)))?;
         return Err(Failure::silent(code));
     }
-    let request = Request::Run {
-        spec: Box::new(spec.clone()),
-        step: step::of_run(options, program),
-        immediate: numbers::immediate(options, IMMEDIATE)?,
+    let immediate = numbers::immediate(options, IMMEDIATE)?;
+    let spec = specs[0].clone();
+    let request = match (specs.as_slice(), steps.as_slice()) {
+        ([spec], [step]) => Request::Run {
+            spec: Box::new(spec.clone()),
+            step: step.clone(),
+            immediate,
+        },
+        (_, _) => Request::RunHet {
+            specs,
+            steps,
+            immediate,
+        },
     };
-    let refused =
-        |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, options.on("verbose"));
+    let refused = |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, verbose);
     let client = link::connect_patiently().await.map_err(refused)?;
     let answer = run(options, &client, &request, &spec).await;
-    let Reply::Granted(grant) = answer.map_err(refused)? else {
-        return Err(refused(link::unexpected()));
-    };
-    Ok(Granted {
-        grant: *grant,
-        own_job: true,
-    })
+    let grants = granted(answer.map_err(refused)?);
+    let which: Vec<usize> = (0..parts.len()).collect();
+    let granted = grants.and_then(|grants| Granted::of(grants, &which, true));
+    granted.ok_or_else(|| refused(link::unexpected()))
+}
+
+/// The parts of a step that was granted.
+fn granted(reply: Reply) -> Option<Vec<Grant>> {
+    if let Reply::Granted(grant) = reply {
+        return Some(vec![*grant]);
+    }
+    if let Reply::GrantedHet(grants) = reply {
+        return Some(grants);
+    }
+    None
 }
 
 /// Waits for the job to run; tells the user if that takes its time.
@@ -97,28 +175,54 @@ async fn run(
         options,
         format_args!("job {job} queued and waiting for resources"),
     );
-    let answer = match (call.await, request) {
-        (
-            Err(Trouble::Contact(_)),
-            Request::Run {
-                step,
-                immediate: None,
-                ..
-            },
-        ) => wait_on(job, step).await,
+    let answer = match (call.await, again(request, job)) {
+        (Err(Trouble::Contact(_)), Some(again)) => wait_on(job, &again).await,
         (answer, _) => answer,
     };
-    if let Ok(Reply::Granted(grant)) = &answer {
+    let id = match &answer {
+        Ok(Reply::Granted(grant)) => Some(grant.job.id),
+        Ok(Reply::GrantedHet(grants)) => grants.first().map(|grant| grant.job.id),
+        _ => None,
+    };
+    if let Some(id) = id {
         say(
             options,
-            format_args!("job {} has been allocated resources", grant.job.id),
+            format_args!("job {id} has been allocated resources"),
         );
     }
     answer
 }
 
+/// What is asked for once a job runs whose call broke; `None` for one that waits only for so long.
+fn again(request: &Request, job: JobId) -> Option<Request> {
+    if let Request::Run {
+        step,
+        immediate: None,
+        ..
+    } = request
+    {
+        let step = step.clone();
+        return Some(Request::Step { job, step });
+    }
+    if let Request::RunHet {
+        steps,
+        immediate: None,
+        ..
+    } = request
+    {
+        let offsets = (0..).take(steps.len()).collect();
+        let steps = steps.clone();
+        return Some(Request::StepHet {
+            job,
+            offsets,
+            steps,
+        });
+    }
+    None
+}
+
 /// The controller went away while the job waited. The job is in its log: waits on for both, and asks for the step then.
-async fn wait_on(job: JobId, step: &StepSpec) -> Result<Reply, Trouble> {
+async fn wait_on(job: JobId, again: &Request) -> Result<Reply, Trouble> {
     let Reply::Allocated { job: view } = link::wait_for(&Request::AwaitAllocation { job }).await?
     else {
         return Err(link::unexpected());
@@ -127,8 +231,7 @@ async fn wait_on(job: JobId, step: &StepSpec) -> Result<Reply, Trouble> {
     if !view.steps.is_empty() {
         return Err(link::unexpected());
     }
-    let step = step.clone();
-    link::ask(&Request::Step { job, step }).await
+    link::ask(again).await
 }
 
 /// The number of our own pending job: the newest that looks like it.
@@ -149,23 +252,24 @@ async fn waiting(client: &Client, spec: &JobSpec) -> Option<JobId> {
     };
     jobs.iter()
         .filter(|job| ours(&job.spec))
-        .map(|job| job.id)
+        .map(|job| job.het.map_or(job.id, |part| part.leader))
         .max()
 }
 
-async fn within(options: &Options, job: JobId, step: StepSpec) -> Result<Granted, Failure> {
-    let request = Request::Step { job, step };
+async fn within(
+    options: &Options,
+    (job, request): (JobId, Request),
+    which: &[usize],
+) -> Result<Granted, Failure> {
     let (mut pause, longest) = BUSY_PAUSES;
     let mut told = false;
     loop {
         match link::ask(&request).await {
-            Ok(Reply::Granted(grant)) => {
-                return Ok(Granted {
-                    grant: *grant,
-                    own_job: false,
-                });
+            Ok(reply) => {
+                let granted = granted(reply);
+                let granted = granted.and_then(|grants| Granted::of(grants, which, false));
+                return granted.ok_or_else(|| no_step(job, &link::unexpected().text()));
             }
-            Ok(_) => return Err(no_step(job, &link::unexpected().text())),
             // The allocation's time limit bounds how long this may go on.
             Err(trouble) if trouble.kind() == Some(RefusalKind::NodesBusy) => {
                 let why = trouble.text();

@@ -5,7 +5,7 @@ mod hear;
 
 use super::super::failure::Failure;
 use super::super::flags::Command;
-use super::super::flags::getopt::Options;
+use super::super::flags::getopt::{Options, Source};
 use super::super::link;
 use super::super::resolve::input::Surroundings;
 use super::super::resolve::{job, submission};
@@ -52,10 +52,12 @@ struct Session<'a> {
     tasks: Tasks,
     nodes: Vec<Node>,
     links: Vec<Link>,
-    printer: Printer,
+    /// By node: where what it says goes.
+    outlets: Vec<usize>,
+    printers: Vec<Printer>,
     labels: Option<Labels>,
-    /// Of standard output and error: only this task's is shown.
-    only: [Option<u32>; 2],
+    /// By outlet, of standard output and error: only this task's is shown.
+    only: Vec<[Option<u32>; 2]>,
     interrupts: Interrupts,
     due: Due,
     kill_on_bad_exit: bool,
@@ -71,9 +73,14 @@ struct Session<'a> {
 }
 
 /// Runs the step; the answer is srun's exit code.
-pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Result<u8, Failure> {
-    let Granted { grant, own_job } = granted;
-    let streams = match prepare(options, here, &grant) {
+pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Result<u8, Failure> {
+    let Granted {
+        grant,
+        parts: of_node,
+        own_job,
+    } = granted;
+    let options = &parts[0];
+    let (streams, outlet) = match prepare(parts, here, &grant) {
         Ok(streams) => streams,
         Err(failure) => {
             give_up(&grant, own_job).await;
@@ -82,15 +89,25 @@ pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Re
     };
     let broken = |why: std::io::Error| Failure::error(Command::Srun, why);
     let mut signals = signals::listen().map_err(broken)?;
-    let printer = Printer::start(&streams.stdout, &streams.stderr).map_err(broken)?;
-    let open = open(options, here, &grant, own_job, &streams)?;
-    let (links, mut inbox) = wire::connect(&grant, &open);
-    stdin::pump(streams.stdin, links.clone());
-    let mut session = Session::new(options, &grant, own_job, links, printer)?;
-    session.only = [&streams.stdout, &streams.stderr].map(|sink| match sink {
-        Sink::OwnOf(task) => Some(*task),
-        Sink::Own | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => None,
-    });
+    let opens = parts.iter().zip(&outlet);
+    let opens = opens.map(|(part, outlet)| open(part, here, &grant, own_job, &streams[*outlet]));
+    let opens = opens.collect::<Result<Vec<_>, _>>()?;
+    let (links, mut inbox) = wire::connect(&grant, &opens, &of_node);
+    let outlets: Vec<usize> = of_node.iter().map(|part| outlet[*part]).collect();
+    let mut session = Session::new(options, &grant, own_job, links)?;
+    let shares = |streams: &Streams| matches!(streams.stdin, Feed::All | Feed::Task(_));
+    let shares: Vec<bool> = streams.iter().map(shares).collect();
+    for (at, streams) in streams.into_iter().enumerate() {
+        session.outlet(&streams).map_err(broken)?;
+        // One outlet's input is srun's own; others may have a file of their own.
+        if at == 0 || matches!(streams.stdin, Feed::File(_)) {
+            let links = session.links.iter().zip(&outlets);
+            let fed = |outlet: usize| outlet == at || at == 0 && shares[outlet];
+            let links = links.filter(|(_, outlet)| fed(**outlet));
+            stdin::pump(streams.stdin, links.map(|(link, _)| link.clone()).collect());
+        }
+    }
+    session.outlets = outlets;
     session.announce();
     let mut watch = std::pin::pin!(watch(&grant));
     let mut watching = true;
@@ -111,9 +128,25 @@ pub async fn run(options: &Options, here: &Surroundings, granted: Granted) -> Re
 }
 
 /// Opens files and reads the numbers, before anything is started.
-fn prepare(options: &Options, here: &Surroundings, grant: &Grant) -> Result<Streams, Failure> {
-    job::limits(options, here)?;
-    files::open(options, here, grant)
+/// A part of the command line that says where its streams go has an outlet of its own; others share that of the part before.
+fn prepare(
+    parts: &[Options],
+    here: &Surroundings,
+    grant: &Grant,
+) -> Result<(Vec<Streams>, Vec<usize>), Failure> {
+    let (mut streams, mut outlet) = (Vec::new(), Vec::new());
+    for part in parts {
+        job::limits(part, here)?;
+        let own = |long: &&str| {
+            let given = part.last(long);
+            given.is_some_and(|given| given.source != Source::Component)
+        };
+        if streams.is_empty() || ["output", "error", "input"].iter().any(own) {
+            streams.push(files::open(part, here, grant)?);
+        }
+        outlet.push(streams.len() - 1);
+    }
+    Ok((streams, outlet))
 }
 
 /// A step that will not be started must not keep its job waiting.
@@ -230,7 +263,6 @@ impl<'a> Session<'a> {
         grant: &'a Grant,
         own_job: bool,
         links: Vec<Link>,
-        printer: Printer,
     ) -> Result<Self, Failure> {
         let nodes: Vec<_> = grant
             .nodes
@@ -248,9 +280,10 @@ impl<'a> Session<'a> {
             tasks: Tasks::new(grant.step, &nodes),
             nodes: vec![Node::Starting; nodes.len()],
             links,
-            printer,
+            outlets: Vec::new(),
+            printers: Vec::new(),
             labels,
-            only: [None; 2],
+            only: Vec::new(),
             interrupts: Interrupts::new(
                 options.on("disable-status"),
                 options.on("quit-on-interrupt"),
@@ -264,6 +297,18 @@ impl<'a> Session<'a> {
             ending: false,
             cancelled: false,
         })
+    }
+
+    /// One more place where output may go.
+    fn outlet(&mut self, streams: &Streams) -> std::io::Result<()> {
+        let printer = Printer::start(&streams.stdout, &streams.stderr)?;
+        self.printers.push(printer);
+        self.only
+            .push([&streams.stdout, &streams.stderr].map(|sink| match sink {
+                Sink::OwnOf(task) => Some(*task),
+                Sink::Own | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => None,
+            }));
+        Ok(())
     }
 
     fn announce(&self) {
@@ -420,7 +465,7 @@ impl<'a> Session<'a> {
             settle(self.grant).await;
         }
         let code = self.tasks.exit_code().max(u8::from(self.failed));
-        self.printer.finish();
+        self.printers.into_iter().for_each(Printer::finish);
         code
     }
 }

@@ -59,8 +59,13 @@ impl Link {
     }
 }
 
-/// Connects to every node at once. What they say arrives at the receiver, with the node's index.
-pub fn connect(grant: &Grant, open: &Open) -> (Vec<Link>, mpsc::Receiver<(usize, News)>) {
+/// Connects to every node at once, with what it is to run: one of these, by its place. What they say arrives at the receiver, with the
+/// node's index.
+pub fn connect(
+    grant: &Grant,
+    opens: &[Open],
+    parts: &[usize],
+) -> (Vec<Link>, mpsc::Receiver<(usize, News)>) {
     let (news, inbox) = mpsc::channel(INWARD * grant.nodes.len().clamp(1, 64));
     let mut links = Vec::new();
     for (at, node) in grant.nodes.iter().enumerate() {
@@ -70,6 +75,10 @@ pub fn connect(grant: &Grant, open: &Open) -> (Vec<Link>, mpsc::Receiver<(usize,
             outward,
             busy: busy.clone(),
         });
+        let part = parts.get(at).copied().unwrap_or_default();
+        let Some(open) = opens.get(part).or(opens.first()) else {
+            continue;
+        };
         let open = Open {
             ticket: node.ticket.clone(),
             ..open.clone()

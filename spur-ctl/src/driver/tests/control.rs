@@ -187,3 +187,65 @@ async fn a_job_is_suspended_changed_and_requeued() {
     );
     bench.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_heterogeneous_job_is_commanded_and_stepped_into_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let _orders = bench.connect("n1").await;
+    let component = || JobSpec {
+        memory: MemoryRequest::PerNode(10),
+        ..spec(JobKind::Alloc, 1)
+    };
+    let submit = Act::SubmitHet(vec![component(), component()], None);
+    let Ok(Reply::Submitted { job, .. }) = bench.answer(submit).await else {
+        panic!("not submitted")
+    };
+    let (_, _allocated) = bench.ask(Await::End(job)).await;
+    bench.sleep(40).await;
+    let second = JobId(job.0 + 1);
+    assert_eq!(bench.state(job), JobState::Running);
+    assert_eq!(
+        bench.state(second),
+        JobState::Running,
+        "its client waits for the leader"
+    );
+    let view = bench.readers.view();
+    assert_eq!(view.records(job).count(), 2);
+    assert_eq!(view.records(second).count(), 1);
+    let act = |jobs: &str, act| Act::Control(targets(jobs), act);
+    let admin = async |act| only(bench.ask_as(act, true).await.1.await.unwrap());
+    let alone = Err(RefusalKind::NotWholeHetJob);
+    assert_eq!(admin(act("1+1", JobAct::Suspend)).await, alone);
+    assert_eq!(admin(act("2", JobAct::Suspend)).await, alone);
+    assert_eq!(admin(act("1", JobAct::Suspend)).await, Ok(()));
+    assert_eq!(bench.state(second), JobState::Suspended);
+    assert_eq!(admin(act("1", JobAct::Resume)).await, Ok(()));
+    assert_eq!(
+        admin(act("1+2", JobAct::Hold)).await,
+        Err(RefusalKind::InvalidJobId)
+    );
+    let part = || StepSpec { tasks: 1, ..step() };
+    let both = Act::StepHet(job, vec![(0, part()), (1, part())]);
+    let Ok(Reply::GrantedHet(grants)) = bench.answer(both).await else {
+        panic!("not granted")
+    };
+    let parts = grants
+        .iter()
+        .map(|grant| (grant.step.job, grant.nodes[0].task_ids.clone()));
+    assert_eq!(
+        parts.collect::<Vec<_>>(),
+        [(job, vec![0]), (second, vec![1])]
+    );
+    assert_eq!(grants[0].step.step, grants[1].step.step);
+    let none = Act::StepHet(job, vec![(2, part())]);
+    assert!(bench.answer(none).await.is_err());
+    // A component is cancelled alone, the leader with all that is left.
+    let cancelled = bench.answer(named("1+1")).await;
+    assert_eq!(cancelled, Ok(Reply::PerJob(vec![(second, None)])));
+    assert_eq!(bench.state(job), JobState::Running);
+    let cancelled = bench.answer(named("1")).await;
+    assert_eq!(cancelled, Ok(Reply::PerJob(vec![(job, None)])));
+    assert_eq!(bench.state(job), JobState::Cancelled);
+    bench.stop().await;
+}

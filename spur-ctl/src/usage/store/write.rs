@@ -3,6 +3,7 @@
 use super::db::{Db, DbError, Value};
 use super::{Incoming, series};
 use crate::store::sqlite::signed;
+use crate::usage::answer::group;
 use crate::usage::board::TailBatch;
 use prost::Message as _;
 use spur_core::api::{JobView, RunKey, StepView};
@@ -118,10 +119,7 @@ fn job(tx: &mut Db, row: &JobView) -> Done {
             u32::from(row.exit.code).into(),
             u32::from(row.exit.signal).into(),
             body.as_slice().into(),
-            row.array
-                .as_ref()
-                .map(|array| i64::from(array.job.0))
-                .into(),
+            group(row).map(|group| i64::from(group.0)).into(),
         ],
     )?;
     let run = found

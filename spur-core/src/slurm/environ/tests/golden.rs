@@ -39,8 +39,10 @@ fn recorded(file: &str, procid: u32) -> Option<Vec<String>> {
         .lines()
         .map(|line| line.strip_prefix(&format!("{procid}: ")).unwrap_or(line));
     let lines = lines.filter(|line| {
-        line.split_once('=')
-            .is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        line.split_once('=').is_some_and(|(name, _)| {
+            name.chars()
+                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        })
     });
     // Several tasks follow one another; each ends its alphabetical run.
     let mut tasks: Vec<Vec<String>> = vec![];
@@ -187,5 +189,62 @@ fn steps_match() {
             local,
             &base,
         );
+    }
+}
+
+#[test]
+fn heterogeneous_jobs_match() {
+    use crate::event::Event;
+    use crate::fixture::{World, batch, hello, inventory};
+    let mut world = World::new(0, 0);
+    world.cluster.name = "base".to_owned();
+    for name in ["n0001", "n0002"] {
+        world.does(Event::NodeConnected(hello(name, inventory(8, 16_384, 8))));
+    }
+    let component = |node: &str| crate::job::spec::JobSpec {
+        owner: recorded_job(Vec::new(), "").owner,
+        name: "env.sh".to_owned(),
+        account: "research".to_owned(),
+        qos: "normal".to_owned(),
+        tasks_set: true,
+        nodelist: vec![node.to_owned()],
+        submit_host: "vm".to_owned(),
+        ..batch()
+    };
+    world.cluster.next_job = JobId(79);
+    let leader = world.submit_het(vec![component("n0001"), component("n0002")]);
+    world.plan();
+    let mut rolls = crate::cluster::orders::Rolls::default();
+    let order = world.cluster.job_order(leader, NodeId(0), &mut rolls);
+    let batch = (leader, StepKind::Batch);
+    let step = world.cluster.step_order(batch, NodeId(0), &mut rolls);
+    let (order, step) = (order.unwrap(), step.unwrap());
+    like_recorded("env-sbatch-het.txt", &order, &step, 0, &[]);
+    // A task of the other component belongs to the same job.
+    let other = world
+        .cluster
+        .job_order(JobId(80), NodeId(1), &mut rolls)
+        .unwrap();
+    let mut own = self::step(&other, StepKind::Numbered(0), vec![1]);
+    (own.tasks, own.index) = (2, 1);
+    own.nodes = vec![
+        (NodeName::new("n0001").unwrap(), 1),
+        (NodeName::new("n0002").unwrap(), 1),
+    ]
+    .into();
+    let of_batch = build(&order, &step, 0, &[], &[]);
+    let of_batch: Vec<&str> = of_batch.iter().map(String::as_str).collect();
+    let env = build(&other, &own, 0, &[], &of_batch);
+    for wanted in [
+        "SLURM_JOB_ID=79",
+        "SLURM_JOB_ID_HET_GROUP_1=80",
+        "SLURM_HET_SIZE=2",
+        "SLURM_PROCID=1",
+        "SLURM_NTASKS=2",
+        "SLURM_NODEID=1",
+        "SLURM_STEP_NODELIST=n[0001-0002]",
+        "SLURM_JOB_NODELIST=n[0001-0002]",
+    ] {
+        assert!(env.iter().any(|entry| entry == wanted), "{wanted}: {env:?}");
     }
 }

@@ -188,8 +188,9 @@ fn middle(doc: &mut Document, context: &Context, row: &Row) {
     doc.texts("flags", flags.split(',').filter_map(flag));
     doc.text("group", &spec.owner.group);
     doc.map("het", |doc| {
-        doc.int("job_id", 0);
-        doc.number("job_offset", Number::Unset);
+        doc.int("job_id", job.het.map_or(0, |part| part.leader.0));
+        let offset = job.het.map(|part| u64::from(part.offset));
+        doc.number("job_offset", Number::maybe(offset));
     });
     doc.count("job_id", job.id.0.into());
     doc.text("name", &spec.name);

@@ -8,6 +8,7 @@ use crate::cli::link::{self, Trouble};
 use crate::cli::render::View;
 use crate::cli::render::job_text::{self as text, Stream};
 use spur_core::api::{JobView, NodeView, Reply, Request};
+use spur_core::job::het::HetPart;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::resources::{GpuCount, MemoryRequest};
@@ -109,7 +110,7 @@ fn array(doc: &mut Document, _: &View, job: &JobView) {
     doc.text("array_task_string", waiting.as_deref().unwrap_or_default());
     doc.int("association_id", 0);
     doc.text("batch_features", &job.spec.extras().batch_features);
-    doc.bool("batch_flag", job.spec.kind == JobKind::Batch);
+    doc.bool("batch_flag", text::is_batch(job));
     doc.text("batch_host", text::batch_host(job).unwrap_or_default());
 }
 
@@ -206,9 +207,12 @@ fn ends(doc: &mut Document, view: &View, job: &JobView) {
     });
     doc.int("group_id", spec.owner.gid.0);
     doc.text("group_name", &spec.owner.group);
-    zero(doc, "het_job_id");
-    doc.text("het_job_id_set", "");
-    zero(doc, "het_job_offset");
+    let part = job.het;
+    let number = |number: Option<u32>| Number::Is(number.unwrap_or(0).into());
+    doc.number("het_job_id", number(part.map(|part| part.leader.0)));
+    let set = part.map(HetPart::id_set);
+    doc.text("het_job_id_set", set.as_deref().unwrap_or_default());
+    doc.number("het_job_offset", number(part.map(|part| part.offset)));
     doc.int("job_id", job.id.0);
 }
 

@@ -16,7 +16,7 @@ pub(super) fn or_not(text: &str) -> &str {
 }
 
 pub(super) fn is_batch(row: &JobRow) -> bool {
-    row.job.spec.kind == JobKind::Batch
+    text::is_batch(&row.job)
 }
 
 /// Where the script runs; for others, where the command was given.

@@ -101,6 +101,7 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         dependency: String::new(),
         suspended: None,
         suspended_ms: 0,
+        het: None,
     }
 }
 

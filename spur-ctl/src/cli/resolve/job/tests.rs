@@ -163,16 +163,21 @@ fn bad_values_fail_with_slurms_words_and_codes() {
     }
 }
 
+fn none() -> Options {
+    Options::none(Command::Sbatch)
+}
+
 #[test]
 fn a_stronger_source_decides_what_memory_means() {
-    let mut all = options(Command::Sbatch, "--mem-per-cpu=2G");
+    let mut all = vec![options(Command::Sbatch, "--mem-per-cpu=2G")];
     script::read_options(
         "s.sh",
         b"#!/bin/sh\n#SBATCH --mem=8G\n#SBATCH -J inner -n4\ntrue\n",
         &mut all,
+        none,
     )
     .unwrap();
-    let (spec, _) = spec(&all, &here(), "name", "").unwrap();
+    let (spec, _) = spec(&all[0], &here(), "name", "").unwrap();
     assert_eq!(spec.memory, MemoryRequest::PerCpu(2048));
     assert_eq!((spec.name.as_str(), spec.tasks), ("inner", 4));
 }
@@ -180,8 +185,7 @@ fn a_stronger_source_decides_what_memory_means() {
 #[test]
 fn scripts_are_checked_and_their_options_too() {
     let read = |script: &[u8]| {
-        let failure =
-            script::read_options("s.sh", script, &mut Options::none(Command::Sbatch)).unwrap_err();
+        let failure = script::read_options("s.sh", script, &mut vec![none()], none).unwrap_err();
         (failure.text, failure.code)
     };
     assert_eq!(read(b"").0, "sbatch: error: Batch script is empty!\n");

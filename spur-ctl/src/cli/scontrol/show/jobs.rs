@@ -11,6 +11,7 @@ use crate::cli::{link, output, process};
 use spur_core::api::{JobFilter, JobView, RefusalKind, Reply, Request};
 use spur_core::denial::Denial;
 use spur_core::id::JobId;
+use spur_core::job::array::JobTarget;
 use spur_core::slurm::codes;
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ const SPILL: usize = 256 << 10;
 /// What every failure to load jobs begins with.
 const PREFIX: &str = "slurm_load_jobs error";
 
-/// A job as named: `12`, `9_3`.
+/// A job as named: `12`, `9_3`, `9+1`.
 struct Named {
     job: JobId,
     task: Option<u32>,
+    component: Option<u32>,
 }
 
 fn unknown() -> Failure {
@@ -39,14 +41,18 @@ fn named(text: &str) -> Result<Named, Failure> {
     if !text.chars().all(legal) {
         return Err(malformed());
     }
-    let (job, task) = match text.split_once('_') {
-        None => (text, None),
-        Some((job, task)) => (job, Some(task.parse().map_err(|_| malformed())?)),
+    let behind = |mark: char| {
+        let number = text.split_once(mark).map(|(_, number)| number.parse());
+        number.transpose().map_err(|_| malformed())
     };
-    // A component of a heterogeneous job; the leader's number comes first.
-    let job = job.split('+').next().unwrap_or_default();
+    let (task, component) = (behind('_')?, behind('+')?);
+    let job = text.split(['_', '+']).next().unwrap_or_default();
     let job = JobId(job.parse().map_err(|_| unknown())?);
-    Ok(Named { job, task })
+    Ok(Named {
+        job,
+        task,
+        component,
+    })
 }
 
 /// All jobs, or the one named.
@@ -80,9 +86,11 @@ fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
         Some(Named {
             job,
             task: Some(task),
+            ..
         }) if load(Some(&Named {
             job: *job,
             task: None,
+            component: None,
         }))?
         .iter()
         .any(|job| job.array.is_some()) =>
@@ -95,8 +103,13 @@ fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
 }
 
 fn load(wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
+    let target = |named: &&Named| JobTarget {
+        job: named.job,
+        tasks: None,
+        offset: named.component,
+    };
     let filter = JobFilter {
-        ids: wanted.iter().map(|named| named.job).collect(),
+        targets: wanted.iter().map(target).collect(),
         all_states: true,
         estimates: true,
         ..JobFilter::default()
@@ -116,7 +129,8 @@ fn load(wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
 
 /// Of an array, what waits comes first, then its tasks, the newest first, as Slurm has it.
 fn in_order(mut jobs: Vec<Arc<JobView>>, wanted: Option<&Named>) -> Vec<Arc<JobView>> {
-    let several = wanted.is_some() && jobs.len() > 1;
+    let arrays = jobs.iter().any(|job| job.array.is_some());
+    let several = wanted.is_some() && jobs.len() > 1 && arrays;
     if several {
         jobs.sort_by_key(|job| {
             let task = job.array.as_ref().and_then(|array| array.task);

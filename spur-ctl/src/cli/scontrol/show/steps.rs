@@ -45,7 +45,13 @@ fn meant(row: &Row, text: &str) -> bool {
         .map_or((text, None), |(job, step)| (job, Some(step)));
     let array = row.job.array.as_ref();
     let by_job = match job.split_once('_') {
-        None => job == row.job.id.to_string() || array.is_some_and(|a| job == a.job.to_string()),
+        None => {
+            let part = row.job.het;
+            job == row.job.id.to_string()
+                || array.is_some_and(|a| job == a.job.to_string())
+                || part
+                    .is_some_and(|part| job == part.leader.to_string() || job == part.to_string())
+        }
         Some((job, task)) => array.is_some_and(|a| {
             job == a.job.to_string() && a.task.is_some_and(|own| task == own.to_string())
         }),

@@ -14,6 +14,7 @@ fn jobs_and_tasks_are_named_in_several_ways() {
     let of = |job, task| Named {
         job: JobId(job),
         task,
+        component: None,
     };
     let named = |words: &[&str]| query(words).unwrap().jobs;
     assert_eq!(named(&["-j", "12"]), [of(12, None)]);

@@ -14,8 +14,8 @@ impl Session<'_> {
     pub(super) async fn hear(&mut self, at: usize, news: News) {
         match news {
             News::Message(from_step::Kind::Started(_)) => self.started(at),
-            News::Message(from_step::Kind::Output(output)) => self.output(output).await,
-            News::Message(from_step::Kind::Exit(exit)) => self.exited(exit).await,
+            News::Message(from_step::Kind::Output(output)) => self.output(at, output).await,
+            News::Message(from_step::Kind::Exit(exit)) => self.exited(at, exit).await,
             News::Message(from_step::Kind::Error(error)) => self.not_started(at, &error),
             News::Message(from_step::Kind::Ended(ended)) => self.ended(at, ended),
             News::Gone(why) => self.gone(at, &why).await,
@@ -38,19 +38,32 @@ impl Session<'_> {
         );
     }
 
-    async fn output(&mut self, output: Output) {
+    /// Prints what a task on that node said.
+    async fn print(&self, at: usize, piece: Piece) {
+        let outlet = self.outlets.get(at).copied().unwrap_or_default();
+        if let Some(printer) = self.printers.get(outlet) {
+            printer.print(piece).await;
+        }
+    }
+
+    async fn output(&mut self, at: usize, output: Output) {
         let Output { task, stderr, data } = output;
-        if self.only[usize::from(stderr)].is_some_and(|only| only != task) {
+        let outlet = self.outlets.get(at).copied().unwrap_or_default();
+        let only = self
+            .only
+            .get(outlet)
+            .and_then(|only| only[usize::from(stderr)]);
+        if only.is_some_and(|only| only != task) {
             return;
         }
         let data = match &mut self.labels {
             Some(labels) => labels.push(task, stderr, &data),
             None => data,
         };
-        self.printer.print(Piece { stderr, data }).await;
+        self.print(at, Piece { stderr, data }).await;
     }
 
-    async fn exited(&mut self, exit: TaskExit) {
+    async fn exited(&mut self, at: usize, exit: TaskExit) {
         let number = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
         let status = ExitStatus {
             code: number(exit.code),
@@ -61,12 +74,8 @@ impl Session<'_> {
                 .labels
                 .as_mut()
                 .map(|labels| labels.flush(exit.task, stderr));
-            self.printer
-                .print(Piece {
-                    stderr,
-                    data: rest.unwrap_or_default(),
-                })
-                .await;
+            let data = rest.unwrap_or_default();
+            self.print(at, Piece { stderr, data }).await;
         }
         let wait = u16::from(status.code) << 8 | u16::from(status.signal);
         verbose(

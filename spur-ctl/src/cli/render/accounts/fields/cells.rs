@@ -45,12 +45,15 @@ pub(super) fn constraints(_: &Context, row: &Row) -> String {
 /// Bytes of a list of tasks, as Slurm cuts it off.
 const TASKS_SHOWN: usize = spur_core::job::array::SHOWN_DEFAULT;
 
-/// `9`, `9_3`, `9_[5-9%2]`, `9_3.batch`.
+/// `9`, `9+1`, `9_3`, `9_[5-9%2]`, `9_3.batch`.
 pub(super) fn job_id(_: &Context, row: &Row) -> String {
     let job = job(row);
     let name = match &job.array {
         Some(array) => array.id_text(TASKS_SHOWN),
-        None => job.id.to_string(),
+        None => match job.het {
+            Some(part) => part.to_string(),
+            None => job.id.to_string(),
+        },
     };
     match &row.step {
         None => name,
