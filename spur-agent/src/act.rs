@@ -31,6 +31,15 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Of the agent itself: a panic, which the log has. Not the node's fault: whatever a job brought it about with would bring it about
+    /// on the next node too.
+    pub(crate) fn defect(error: &dyn std::error::Error) -> Self {
+        Self {
+            why: format!("the agent has a defect, see its log: {error}"),
+            node_fault: false,
+        }
+    }
+
     fn node(error: &dyn std::error::Error) -> Self {
         Self {
             why: chain(error),

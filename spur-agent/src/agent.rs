@@ -322,17 +322,21 @@ impl Agent {
         }
     }
 
-    /// Runs something slow on a thread of its own and takes its outcome as an input.
-    fn off_loop(&self, work: impl FnOnce() -> Input + Send + 'static) {
+    /// Runs something slow on a thread of its own and takes what is told of its outcome as an input. Also where it panics: a job waits
+    /// for each of them.
+    fn off_loop<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        tell: impl FnOnce(Result<T, Failure>) -> Input + Send + 'static,
+    ) {
         let inputs = self.inputs.clone();
         let asked = std::time::Instant::now();
         tokio::spawn(async move {
             let outcome = tokio::task::spawn_blocking(work).await;
             tracing::debug!(took_us = asked.elapsed().as_micros(), "done off the loop");
-            if let Ok(input) = outcome {
-                // A closed queue means that the agent stops; the next one looks for itself.
-                drop(inputs.send(input).await);
-            }
+            let outcome = outcome.map_err(|error| Failure::defect(&error));
+            // A closed queue means that the agent stops; the next one looks for itself.
+            drop(inputs.send(tell(outcome)).await);
         });
     }
 

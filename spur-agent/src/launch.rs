@@ -4,6 +4,7 @@
 //! A step's folder holds: `spec` (what to run; removed once given up), `lock` (held by the live supervisor), `control` (socket
 //! for orders), `log`, `script` (batch only) and, at the end, `exit`.
 
+mod path;
 pub mod record;
 pub mod spec;
 pub mod supervisor;

@@ -80,7 +80,16 @@ impl Agent {
         if !self.proving {
             self.proving = true;
             let (node, losses) = (Arc::clone(&self.node), self.losses);
-            self.off_loop(move || Input::Proven(node.prove(), losses));
+            self.off_loop(
+                move || node.prove(),
+                move |proven| {
+                    let condition = proven.unwrap_or_else(|failure| Condition {
+                        state: FenceState::Unfenced,
+                        note: failure.why,
+                    });
+                    Input::Proven(condition, losses)
+                },
+            );
         }
     }
 
@@ -251,10 +260,15 @@ impl Agent {
             let hold_on = fence.hold_on([*gpu]);
             for job in jobs {
                 let (node, nodes) = (Arc::clone(&self.node), nodes.clone());
-                self.off_loop(move || {
-                    let outcome = act::cut_off(&node.root, job, &nodes, hold_on);
-                    Input::CutOff(job, outcome.map_err(|error| error.to_string()))
-                });
+                self.off_loop(
+                    move || act::cut_off(&node.root, job, &nodes, hold_on),
+                    move |outcome| {
+                        let outcome = outcome.map_err(|failure| failure.why);
+                        let outcome =
+                            outcome.and_then(|outcome| outcome.map_err(|error| error.to_string()));
+                        Input::CutOff(job, outcome)
+                    },
+                );
             }
         }
         self.send_condition();

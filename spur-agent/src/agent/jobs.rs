@@ -48,14 +48,14 @@ impl Agent {
             .extend(order.here().map(|here| (job, here.share.clone())));
         self.busy.insert(job);
         let (node, state) = (Arc::clone(&self.node), self.condition.state);
-        self.off_loop(move || {
-            let outcome = act::prepare(&node, &order, state);
-            Input::Prepared {
+        self.off_loop(
+            move || act::prepare(&node, &order, state),
+            move |outcome| Input::Prepared {
                 job,
                 generation,
-                outcome,
-            }
-        });
+                outcome: outcome.and_then(|outcome| outcome),
+            },
+        );
     }
 
     pub(super) fn prepared(
@@ -157,11 +157,15 @@ impl Agent {
             .get(&job)
             .map_or_else(IdSet::new, |share| share.gpus.clone());
         let node = Arc::clone(&self.node);
-        self.off_loop(move || {
-            let left = act::end(&node, job, &gpus)
-                .unwrap_or_else(|error| Left::Something(error.to_string()));
-            Input::Round { job, rounds, left }
-        });
+        self.off_loop(
+            move || act::end(&node, job, &gpus),
+            move |left| {
+                let left = left.map_err(|failure| failure.why);
+                let left = left.and_then(|left| left.map_err(|error| error.to_string()));
+                let left = left.unwrap_or_else(Left::Something);
+                Input::Round { job, rounds, left }
+            },
+        );
     }
 
     pub(super) fn round_over(&mut self, job: JobId, rounds: u32, left: Left) {
@@ -220,14 +224,14 @@ impl Agent {
         self.busy.insert(job);
         self.send_refusals();
         let (node, fence) = (Arc::clone(&self.node), self.fences.get(&job).cloned());
-        self.off_loop(move || {
-            let outcome = act::clean(&node, job, fence.as_ref());
-            Input::Cleaned {
+        self.off_loop(
+            move || act::clean(&node, job, fence.as_ref()),
+            move |outcome| Input::Cleaned {
                 job,
                 generation,
-                outcome,
-            }
-        });
+                outcome: outcome.and_then(|outcome| outcome),
+            },
+        );
     }
 
     pub(super) fn job_cleaned(

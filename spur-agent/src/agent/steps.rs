@@ -34,21 +34,17 @@ impl Agent {
                 self.condition.state,
                 Arc::clone(step),
             );
-            self.off_loop(move || {
-                let outcome = match &step.batch {
-                    Some(batch) => {
-                        act::start(&node, (&order, &step), Source::Batch(batch), None, state)
-                    }
-                    None => Err(Failure {
-                        why: "the batch step has no script".into(),
-                        node_fault: true,
-                    }),
-                };
-                Input::Started {
-                    key: (step.job, step.step),
-                    outcome,
+            let key = (step.job, step.step);
+            let work = move || match &step.batch {
+                Some(batch) => {
+                    act::start(&node, (&order, &step), Source::Batch(batch), None, state)
                 }
-            });
+                None => Err(Failure {
+                    why: "the batch step has no script".into(),
+                    node_fault: true,
+                }),
+            };
+            self.off_loop(work, move |outcome| started(key, outcome));
         }
     }
 
@@ -93,8 +89,8 @@ impl Agent {
             return visitor.refuse("node cannot write its journal");
         }
         let (node, state) = (Arc::clone(&self.node), self.condition.state);
-        self.off_loop(move || {
-            let outcome = visitor.start(|open, client| {
+        let work = move || {
+            visitor.start(|open, client| {
                 act::start(
                     &node,
                     (&order, &step),
@@ -102,9 +98,9 @@ impl Agent {
                     Some(client),
                     state,
                 )
-            });
-            Input::Started { key, outcome }
-        });
+            })
+        };
+        self.off_loop(work, move |outcome| started(key, outcome));
     }
 
     pub(super) fn visitor_late(&mut self, key: StepKey) {
@@ -338,4 +334,9 @@ impl Agent {
     pub(super) fn step_dir(&self, (job, step): StepKey) -> PathBuf {
         step_dir(&self.node.config.state_dir, StepId { job, step })
     }
+}
+
+fn started(key: StepKey, outcome: Result<Result<Supervisor, Failure>, Failure>) -> Input {
+    let outcome = outcome.and_then(|outcome| outcome);
+    Input::Started { key, outcome }
 }

@@ -18,6 +18,7 @@ pub struct StepLaunch {
     /// Name of the job (`%x` in file names).
     pub job_name: String,
     /// The step's cgroup directory; the fence is attached to it or above it already.
+    #[serde(with = "super::path")]
     pub cgroup: PathBuf,
     /// A device node that the fence must refuse with `EPERM` before anything of the job runs. `None` only where the
     /// operator requires no fence.
@@ -29,6 +30,7 @@ pub struct StepLaunch {
     /// Soft limits to set, each at most the node's hard limit.
     pub rlimits: Vec<Rlimit>,
     /// Working directory; when it cannot be entered, `/tmp` is used with a message, as Slurm does.
+    #[serde(with = "super::path")]
     pub work_dir: PathBuf,
     /// Where standard streams go.
     pub stdio: Stdio,

@@ -66,6 +66,34 @@ fn names_and_comments_of_any_bytes_go_through_every_view() {
     cluster.down();
 }
 
+#[test]
+fn jobs_run_in_folders_of_any_name() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    for text in texts().iter().filter(|text| text.len() < 256) {
+        let mut line = cluster.home(NOBODY).into_os_string().into_vec();
+        line.push(b'/');
+        line.extend(text);
+        let folder = OsString::from_vec(line.clone());
+        let made = [OsStr::new("mkdir"), OsStr::new("--"), &folder];
+        bytes(&cluster, "C", &made);
+        let mut args = ["srun", "-D"].map(OsStr::new).to_vec();
+        args.extend([&folder, OsStr::new("pwd")]);
+        line.push(b'\n');
+        assert_eq!(bytes(&cluster, "C", &args), line, "{folder:?}");
+        let words = ["sbatch", "--parsable", "-o", "out", "--wrap", "pwd", "-D"];
+        let mut args = words.map(OsStr::new).to_vec();
+        args.push(&folder);
+        let id = String::from_utf8(bytes(&cluster, "C", &args)).expect("digits");
+        cluster.await_state(id.trim(), &["COMPLETED"]);
+        let out = std::fs::read(std::path::Path::new(&folder).join("out")).unwrap();
+        assert_eq!(out, line, "{folder:?}");
+    }
+    cluster.down();
+}
+
 /// The views in text.
 fn check_text(cluster: &Cluster, language: &str, id: &str, text: &[u8]) {
     let ask = |line: &[&str]| {
