@@ -236,7 +236,10 @@ impl Service {
             Request::Release { jobs } => Act::Release(each(jobs)).into(),
             Request::Requeue { job } => Act::Requeue(own(job)?).into(),
             Request::Control { jobs, act } => Act::Control(jobs, act).into(),
-            Request::ChangeJobs { jobs, change } => Act::ChangeJobs(jobs, change).into(),
+            Request::ChangeJobs { jobs, change } => {
+                self.may_change(&view, caller, (&jobs, &change)).await?;
+                Act::ChangeJobs(jobs, change).into()
+            }
             Request::TestOnly { spec } => self.test_only(caller, spec).await?.into(),
             change @ (Request::UpdateJob { .. }
             | Request::UpdateNode { .. }

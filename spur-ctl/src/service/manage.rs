@@ -5,9 +5,13 @@ use super::{Act, Service, operators_only, refuse};
 use crate::config::Config;
 use crate::readers::View;
 use spur_core::api::{Caller, Refusal, RefusalKind};
+use spur_core::job::array::JobTarget;
+use spur_core::job::change::JobChange;
 use spur_core::job::spec::JobSpec;
 use spur_core::manage::{Entity, Manage, Setting, Verb};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What the service needs of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +120,32 @@ impl Service {
         }
         if self.settings.qos && !spec.qos.is_empty() && accounts.quality(&spec.qos).is_none() {
             return Err(refuse(RefusalKind::InvalidQos, spec.qos.clone()));
+        }
+        Ok(())
+    }
+
+    /// Whether the owners of jobs may use the partition, account and quality of service that a change puts them into.
+    pub(super) async fn may_change(
+        &self,
+        view: &View,
+        caller: &Caller,
+        (jobs, change): (&[JobTarget], &JobChange),
+    ) -> Result<(), Refusal> {
+        if change.partition.is_none() && change.account.is_none() && change.qos.is_none() {
+            return Ok(());
+        }
+        let rows = jobs.iter().flat_map(|target| view.records(target.job));
+        let specs = rows.map(|row| Arc::clone(&row.spec));
+        // Jobs of one owner in one place are alike here.
+        let mut seen = BTreeSet::new();
+        for known in specs {
+            let place = (known.owner.uid, known.partition.clone());
+            if !seen.insert((place, known.account.clone(), known.qos.clone())) {
+                continue;
+            }
+            let mut spec = (*known).clone();
+            change.apply(&mut spec)?;
+            self.may_use(caller, &spec).await?;
         }
         Ok(())
     }

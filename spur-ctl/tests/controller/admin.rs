@@ -8,7 +8,12 @@ use spur_core::manage::{Entity, Manage, Setting, Verb};
 use spur_core::partition::Partition;
 use spur_core::time::TimeLimit;
 
-fn manage(entity: Entity, verb: Verb, names: &[&str], settings: &[(&str, &str)]) -> Request {
+pub(crate) fn manage(
+    entity: Entity,
+    verb: Verb,
+    names: &[&str],
+    settings: &[(&str, &str)],
+) -> Request {
     let setting = |(key, value): &(&str, &str)| Setting {
         key: (*key).to_owned(),
         value: (*value).to_owned(),

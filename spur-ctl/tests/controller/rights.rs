@@ -1,13 +1,17 @@
 //! Who may do what: the kernel says who calls, whatever the client writes.
 
+use crate::admin::manage;
 use crate::agent::Agent;
 use crate::process::{Asker, Controller, spec, step};
 use rustix::process::{Gid, Uid};
 use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::cluster::Cluster;
 use spur_core::id::JobId;
+use spur_core::job::array::JobTarget;
+use spur_core::job::change::JobChange;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{ExitStatus, JobState, Reason};
+use spur_core::manage::{Entity, Verb};
 use spur_core::node::AdminState;
 use spur_core::partition::PartitionState;
 use spur_core::time::{Millis, TimeLimit};
@@ -160,8 +164,8 @@ fn only_operators_touch_nodes_partitions_and_the_controller() {
         state: PartitionState::Down,
     };
     let manage = Request::Manage(Box::new(spur_core::manage::Manage {
-        entity: spur_core::manage::Entity::Account,
-        verb: spur_core::manage::Verb::Create,
+        entity: Entity::Account,
+        verb: Verb::Create,
         names: vec!["own".to_owned()],
         scope: Vec::new(),
         settings: Vec::new(),
@@ -364,4 +368,64 @@ async fn operators_read_the_whole_state_and_nobody_else_does() {
     assert_eq!(cluster.nodes.len(), 1);
     assert!(at >= cluster.jobs[&job].submitted);
     spur_core::check::check(&cluster).unwrap();
+}
+
+#[test]
+fn a_change_takes_no_job_where_its_owner_could_not_submit_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "accounting_enforce = [\"associations\", \"qos\"]\n[[partition]]\nname = \"closed\"\nallow_groups = [\"root\"]\n";
+    let mut controller = Controller::prepare(folder.path(), &folder.path().join("state"), more);
+    controller.run();
+    let alice = format!("{ALICE}");
+    for (entity, name, words) in [
+        (Entity::Account, "good", vec![]),
+        (Entity::Account, "bad", vec![]),
+        (Entity::User, alice.as_str(), vec![("account", "good")]),
+    ] {
+        let request = manage(entity, Verb::Create, &[name], &words);
+        assert_eq!(kind(ask(&controller, OPERATOR, request)), None, "{name}");
+    }
+    let job = as_user(&controller, ALICE, |client| async move {
+        let mut job = spec(JobKind::Batch, 1);
+        (job.account, job.hold) = ("good".to_owned(), true);
+        client.submit(job).await.unwrap()
+    });
+    let jobs = vec![JobTarget {
+        job,
+        tasks: None,
+        offset: None,
+    }];
+    let change = |change| {
+        let change = Box::new(change);
+        let jobs = jobs.clone();
+        kind(ask(
+            &controller,
+            ALICE,
+            Request::ChangeJobs { jobs, change },
+        ))
+    };
+    let to = |word: &str| Some(word.to_owned());
+    let moved = JobChange {
+        partition: to("closed"),
+        ..JobChange::default()
+    };
+    assert_eq!(change(moved), Some(RefusalKind::GroupNotPermitted));
+    for account in ["bad", "nope"] {
+        let charged = JobChange {
+            account: to(account),
+            ..JobChange::default()
+        };
+        assert_eq!(change(charged), Some(RefusalKind::InvalidAccount));
+    }
+    let better = JobChange {
+        qos: to("nope"),
+        ..JobChange::default()
+    };
+    assert_eq!(change(better), Some(RefusalKind::InvalidQos));
+    let kept = JobChange {
+        account: to("good"),
+        partition: to("other"),
+        ..JobChange::default()
+    };
+    assert_eq!(change(kept), None);
 }
