@@ -5,11 +5,12 @@ use prost::Message;
 use std::io::{self, Read, Write};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest message (1 MiB): bounds what a peer can make us allocate. Senders split stdio well below it.
-pub const FRAME_MAX: usize = 1 << 20;
+/// The longest message (8 MiB): bounds what a peer can make us allocate. Linux starts no program with more than 6 MiB of arguments
+/// and environment (`execve(2)`), so every step that can run fits. Senders split stdio well below it.
+pub const FRAME_MAX: usize = 8 << 20;
 
 /// A varint of a length up to [`FRAME_MAX`] has at most this many bytes.
-const PREFIX_MAX: u32 = 3;
+const PREFIX_MAX: u32 = 4;
 
 fn encode(message: &impl Message) -> io::Result<Vec<u8>> {
     let len = message.encoded_len();
@@ -196,7 +197,7 @@ mod tests {
         );
         for prefix in [
             &[0xff, 0xff, 0xff, 0x7f][..],
-            &[0x81, 0x80, 0x40],
+            &[0x81, 0x80, 0x80, 0x04],
             &[0xff; 10],
         ] {
             let long = read_frame::<ToStep>(&mut &prefix[..]).unwrap_err();

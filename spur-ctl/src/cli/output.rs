@@ -46,6 +46,11 @@ pub fn is_over() -> bool {
     UNREAD.load(Ordering::Relaxed) || INCOMPLETE.load(Ordering::Relaxed)
 }
 
+/// Whether a write found that nobody reads standard output any more.
+pub fn is_unread() -> bool {
+    UNREAD.load(Ordering::Relaxed)
+}
+
 /// Ends when nobody reads standard output any more; never, if it is a file or a terminal.
 pub async fn unread() {
     use rustix::event::{PollFd, PollFlags, poll};

@@ -58,9 +58,9 @@ fn names_and_comments_of_any_bytes_go_through_every_view() {
             let id = submit(&cluster, language, &text);
             cluster.await_state(&id, &["COMPLETED"]);
             check_text(&cluster, language, &id, &text);
-            if std::str::from_utf8(&text).is_ok() {
-                check_json(&cluster, language, &id, &text);
-            }
+            // JSON has no form for bytes that are no text: one character stands for each.
+            let text = String::from_utf8_lossy(&text).into_owned();
+            check_json(&cluster, language, &id, &text);
         }
     }
     cluster.down();
@@ -124,7 +124,7 @@ fn check_text(cluster: &Cluster, language: &str, id: &str, text: &[u8]) {
 }
 
 /// The views as JSON, which is always UTF-8.
-fn check_json(cluster: &Cluster, language: &str, id: &str, text: &[u8]) {
+fn check_json(cluster: &Cluster, language: &str, id: &str, text: &str) {
     let views: [&[&str]; 3] = [
         &["squeue", "-t", "all", "-j", id, "--json"],
         &["scontrol", "show", "job", id, "--json"],
@@ -135,6 +135,6 @@ fn check_json(cluster: &Cluster, language: &str, id: &str, text: &[u8]) {
         let json: serde_json::Value =
             serde_json::from_slice(&bytes(cluster, language, &args)).expect("JSON");
         let name = json["jobs"][0]["name"].as_str().expect("a name");
-        assert_eq!(name.as_bytes(), text, "{view:?}");
+        assert_eq!(name, text, "{view:?}");
     }
 }

@@ -5,7 +5,8 @@ use super::super::output;
 use super::files::Sink;
 use std::fs::File;
 use std::io::Write;
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc};
 
 /// Pieces of output that may wait; when so many do, no more is read from the nodes.
 const QUEUE: usize = 64;
@@ -27,8 +28,8 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Starts it with files for the streams that do not go to srun's own.
-    pub fn start(stdout: &Sink, stderr: &Sink) -> std::io::Result<Self> {
+    /// Starts it with files for the streams that do not go to srun's own. It tells `gone` when nobody reads srun's any more.
+    pub fn start(stdout: &Sink, stderr: &Sink, gone: &Arc<Notify>) -> std::io::Result<Self> {
         let file = |sink: &Sink| match sink {
             Sink::File(file) => file.try_clone().map(Some),
             Sink::Own | Sink::OwnOf(_) | Sink::WithStdout | Sink::Remote(_) => Ok(None),
@@ -42,7 +43,10 @@ impl Printer {
         let (queue, pieces) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("output".to_owned())
-            .spawn(move || write_all(pieces, out, err))?;
+            .spawn({
+                let gone = Arc::clone(gone);
+                move || write_all(pieces, (out, err), &gone)
+            })?;
         Ok(Self { queue, thread })
     }
 
@@ -61,14 +65,23 @@ impl Printer {
     }
 }
 
-fn write_all(mut pieces: mpsc::Receiver<Piece>, mut out: Option<File>, mut err: Option<File>) {
+fn write_all(
+    mut pieces: mpsc::Receiver<Piece>,
+    (mut out, mut err): (Option<File>, Option<File>),
+    gone: &Notify,
+) {
     while let Some(piece) = pieces.blocking_recv() {
         let file = if piece.stderr { &mut err } else { &mut out };
-        // A reader that went away, or a full disk, must not end the tasks: what it would have got is dropped.
+        // A full disk must not end the tasks: what would have gone there is dropped.
         match (file, piece.stderr) {
             (Some(file), _) => output::note("the output file", file.write_all(&piece.data)),
             (None, true) => drop(std::io::stderr().write_all(&piece.data)),
-            (None, false) => output::write(&piece.data),
+            (None, false) => {
+                output::write(&piece.data);
+                if output::is_unread() {
+                    gone.notify_one();
+                }
+            }
         }
     }
 }

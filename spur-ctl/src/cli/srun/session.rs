@@ -24,7 +24,9 @@ use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
@@ -55,6 +57,8 @@ struct Session<'a> {
     /// By node: where what it says goes.
     outlets: Vec<usize>,
     printers: Vec<Printer>,
+    /// Told when nobody reads srun's standard output any more.
+    gone: Arc<Notify>,
     labels: Option<Labels>,
     /// By outlet, of standard output and error: only this task's is shown.
     only: Vec<[Option<u32>; 2]>,
@@ -69,6 +73,8 @@ struct Session<'a> {
     /// Nothing of the step could be started on some node.
     unlaunched: bool,
     ending: bool,
+    /// The user has forced it to end.
+    forced: bool,
     cancelled: bool,
 }
 
@@ -110,7 +116,8 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
     session.outlets = outlets;
     session.announce();
     let mut watch = std::pin::pin!(watch(&grant));
-    let mut watching = true;
+    let (mut watching, mut read) = (true, true);
+    let gone = Arc::clone(&session.gone);
     while !session.over() {
         let deadline = session.due.next();
         tokio::select! {
@@ -118,6 +125,11 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
             Some((at, news)) = inbox.recv() => session.hear(at, news).await,
             Some(signal) = signals.recv() => session.signal(signal).await,
             () = due::until(deadline) => session.on_time().await,
+            // As Slurm's srun, on SIGPIPE.
+            () = gone.notified(), if read => {
+                read = false;
+                session.pass(KILL).await;
+            }
             state = &mut watch, if watching => {
                 watching = false;
                 session.job_ended(state);
@@ -282,6 +294,7 @@ impl<'a> Session<'a> {
             links,
             outlets: Vec::new(),
             printers: Vec::new(),
+            gone: Arc::new(Notify::new()),
             labels,
             only: Vec::new(),
             interrupts: Interrupts::new(
@@ -295,13 +308,14 @@ impl<'a> Session<'a> {
             failed: false,
             unlaunched: false,
             ending: false,
+            forced: false,
             cancelled: false,
         })
     }
 
     /// One more place where output may go.
     fn outlet(&mut self, streams: &Streams) -> std::io::Result<()> {
-        let printer = Printer::start(&streams.stdout, &streams.stderr)?;
+        let printer = Printer::start(&streams.stdout, &streams.stderr, &self.gone)?;
         self.printers.push(printer);
         self.only
             .push([&streams.stdout, &streams.stderr].map(|sink| match sink {
@@ -384,9 +398,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Kills the tasks, as Slurm's srun does, and gives the nodes time to say so.
     async fn force_end(&mut self) {
-        say(self.options, "forcing job termination");
-        self.end().await;
+        let word = if self.forced {
+            "job abort in progress"
+        } else {
+            "forcing job termination"
+        };
+        say(self.options, word);
+        (self.forced, self.ending) = (true, true);
+        self.due.give_up = Some(Instant::now() + END_WAIT);
+        self.pass(KILL).await;
     }
 
     /// Sends a signal to all tasks: straight to the nodes, or through the controller where input stands in the way.

@@ -132,3 +132,10 @@ fn json_texts_escape_controls_only() {
     json::text(&mut out, "a\"\\/\n\u{1}\u{e4}");
     assert_eq!(out, "\"a\\\"\\\\\\/\\n\\u0001\u{e4}\"");
 }
+
+#[test]
+fn json_has_a_replacement_for_what_is_no_text() {
+    let mut out = String::new();
+    json::text(&mut out, &spur_core::slurm::raw::text(b"a\xff\xfe\"b"));
+    assert_eq!(out, "\"a\u{fffd}\u{fffd}\\\"b\"");
+}
