@@ -81,8 +81,8 @@ fn targets(words: &[String], prefix: &str) -> Result<Vec<JobTarget>, Failure> {
             targets.extend(named(list, prefix)?);
             continue;
         }
-        for text in resolve::filter::list(list) {
-            targets.push(text.parse().map_err(|_| unknown())?);
+        for text in resolve::filter::names(list) {
+            targets.push(text.trim().parse().map_err(|_| unknown())?);
         }
     }
     Ok(targets)
@@ -143,4 +143,24 @@ fn outcome(options: &Options, reply: &Reply, prefix: &str) -> u8 {
 fn id(text: &str) -> Result<JobId, Failure> {
     let bad = |_| Failure::error("scontrol", format!("Invalid job_id {text}"));
     text.parse().map(JobId).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_named_as_everywhere() {
+        let words = ["45_[1,2-3],46", "47_4"].map(str::to_owned);
+        let found = targets(&words, "scontrol").unwrap();
+        let found: Vec<(u32, usize)> = found
+            .iter()
+            .map(|target| {
+                let tasks = target.tasks.as_ref();
+                (target.job.0, tasks.map_or(0, |tasks| tasks.iter().count()))
+            })
+            .collect();
+        assert_eq!(found, [(45, 3), (46, 0), (47, 1)]);
+        assert!(targets(&["45_[1".to_owned()], "scontrol").is_err());
+    }
 }
