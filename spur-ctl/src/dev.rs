@@ -5,12 +5,14 @@ mod default;
 mod down;
 mod layout;
 mod proc;
+mod programs;
 mod shape;
 mod up;
 
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use clap::Parser;
+pub use programs::daemon;
 use spur_core::slurm::size;
 use std::ffi::OsString;
 use std::path::PathBuf;

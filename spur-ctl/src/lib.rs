@@ -1,4 +1,4 @@
-//! The controller and every command, one binary spur with many names.
+//! Every command, one binary spur with many names, and the controller, the binary spurctld.
 
 pub mod cli;
 pub mod config;

@@ -1,7 +1,8 @@
-//! One binary, many names: the name it is called by, or the first argument, says which command or daemon it is.
+//! One binary, many names: the name it is called by, or the first argument, says which command it is.
 
 use spur_ctl::{cli, dev};
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -100,6 +101,19 @@ fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         (None, "compat") => ExitCode::from(cli::finish(cli::tools::compat(&args))),
         (None, "config") => ExitCode::from(cli::finish(cli::config::main(&args))),
         (None, "dev") => ExitCode::from(cli::finish(dev::main(&args))),
-        (None, _) => spur_ctl::daemon::main(args),
+        (None, _) => controller(&args),
     }
+}
+
+/// Becomes the controller, the program beside this one.
+fn controller(args: &[OsString]) -> ExitCode {
+    let why = match dev::daemon("spurctld") {
+        Ok(program) => {
+            let why = std::process::Command::new(&program).args(args).exec();
+            format!("{}: {why}", program.display())
+        }
+        Err(why) => why,
+    };
+    cli::output::complain(&[format!("spur: error: cannot start the controller: {why}")]);
+    ExitCode::FAILURE
 }

@@ -52,6 +52,19 @@ impl Place {
     }
 }
 
+/// By either name it is the program beside, which the build put there.
+#[test]
+fn the_controller_is_a_program_of_its_own() {
+    let place = Place::new();
+    let version = concat!(
+        "spurctld ",
+        env!("CARGO_PKG_VERSION"),
+        "\n--- stderr\n--- exit 0\n"
+    );
+    assert_eq!(place.run(&["spurctld", "--version"]), version);
+    assert_eq!(place.run_as("spurctld".as_ref(), &["--version"]), version);
+}
+
 /// Output that cannot be written is never a success, whatever the command.
 #[test]
 fn a_full_standard_output_is_a_failure() {

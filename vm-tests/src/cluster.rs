@@ -185,9 +185,7 @@ impl Cluster {
                 })
             };
             match name {
-                "spurctld" => {
-                    process.is("spurctld") || args.get(1).is_some_and(|arg| arg == "spurctld")
-                }
+                "spurctld" => process.is("spurctld"),
                 node => process.is("spurd") && !supervisor && of_node(node),
             }
         };

@@ -269,15 +269,12 @@ fn spawn(dir: &Path, daemon: &str) -> Child {
         .create(true)
         .open(dir.join(format!("{daemon}.log")));
     let log = log.expect("a log can be written");
-    let (program, config) = if daemon == "spurd" {
-        ("spurd", "spurd.toml")
+    let config = if daemon == "spurd" {
+        "spurd.toml"
     } else {
-        ("spur", "spur.toml")
+        "spur.toml"
     };
-    let mut command = Command::new(host::bins().join(program));
-    if program == "spur" {
-        command.arg("spurctld");
-    }
+    let mut command = Command::new(host::bins().join(daemon));
     command
         .arg("--config")
         .arg(dir.join(config))

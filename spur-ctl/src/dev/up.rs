@@ -2,7 +2,7 @@
 
 use super::config::{self, Machine};
 use super::layout::{Layout, MARK, MARK_IN_OLD, MARK_NEW, OWN, names};
-use super::{Up, default, down, failed, proc};
+use super::{Up, daemon, default, down, failed, proc};
 use crate::cli::failure::Failure;
 use crate::cli::{link, output};
 use spur_core::api::{NodeView, Reply, Request};
@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOG_LINES: usize = 12;
 /// Logs that an error shows.
 const LOGS_SHOWN: usize = 2;
-/// Names in `bin` besides the commands.
-const OTHER_NAMES: [&str; 2] = ["spur", "spurctld"];
+/// Programs in `bin` besides the commands'.
+const DAEMONS: [&str; 2] = ["spurctld", "spurd"];
 
 /// Starts a cluster. If that fails, nothing of it stays but its logs' last lines on stderr.
 pub(super) fn up(wanted: &Up) -> Result<u8, Failure> {
@@ -171,29 +171,19 @@ fn bpffs(layout: &Layout) -> PathBuf {
     }
 }
 
-/// This program, and the agent beside it or on `PATH`.
-fn programs() -> Result<(PathBuf, PathBuf), Failure> {
-    let spur = std::env::current_exe().map_err(io("finding this program"))?;
-    let beside = spur.parent().unwrap_or(Path::new("/")).join("spurd");
-    let path = crate::cli::process::var("PATH").unwrap_or_default();
-    let on_path = path.split(':').map(|dir| Path::new(dir).join("spurd"));
-    let spurd = std::iter::once(beside)
-        .chain(on_path)
-        .find(|file| file.is_file());
-    let missing =
-        || failed("spurd is neither beside this program nor on PATH: build or install it");
-    Ok((spur, spurd.ok_or_else(missing)?))
-}
-
 fn links(layout: &Layout) -> Result<(), Failure> {
-    let (spur, spurd) = programs()?;
-    let commands = crate::cli::flags::Command::ALL.map(crate::cli::flags::Command::name);
-    for name in commands.into_iter().chain(OTHER_NAMES) {
+    let spur = std::env::current_exe().map_err(io("finding this program"))?;
+    let link = |program: &Path, name: &str| {
         let link = layout.path("bin").join(name);
-        symlink(&spur, &link).map_err(io(link.display()))?;
+        symlink(program, &link).map_err(io(link.display()))
+    };
+    let commands = crate::cli::flags::Command::ALL.map(crate::cli::flags::Command::name);
+    for name in commands.into_iter().chain(["spur"]) {
+        link(&spur, name)?;
     }
-    let link = layout.path("bin").join("spurd");
-    symlink(spurd, &link).map_err(io(link.display()))?;
+    for name in DAEMONS {
+        link(&daemon(name).map_err(failed)?, name)?;
+    }
     // `man` looks beside the folders of PATH.
     let pages = crate::cli::tools::write_pages(&layout.path("man"));
     pages.map_err(|(path, why)| failed(format_args!("cannot write {path}: {why}")))

@@ -62,14 +62,13 @@ impl Controller {
 
     /// The command line of a controller on this folder.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spur"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spurctld"));
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.dir.join("log"))
             .unwrap();
         command
-            .arg("spurctld")
             .arg("--config")
             .arg(self.dir.join("spur.toml"))
             .stderr(log);

@@ -297,16 +297,18 @@ fn agent(dir: &Path, node: &str, index: u32) -> String {
     )
 }
 
-/// The names that `spur` goes by, as it says itself, and the daemons'.
+/// The names that `spur` goes by, as it says itself, and the daemons.
 fn link_commands(bin: &Path) -> Result<()> {
     let commands = [
         "srun", "sbatch", "salloc", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sattach",
         "sbcast", "sstat", "sdiag", "sprio", "sshare", "sreport", "sacctmgr", "scrontab",
-        "strigger", "seff", "spur", "spurctld",
+        "strigger", "seff", "spur",
     ];
     for name in commands {
         symlink(host::bins().join("spur"), bin.join(name))?;
     }
-    symlink(host::bins().join("spurd"), bin.join("spurd"))?;
+    for daemon in ["spurctld", "spurd"] {
+        symlink(host::bins().join(daemon), bin.join(daemon))?;
+    }
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Ours, from the folder of built binaries.
-const BINARIES: [&str; 4] = ["spur", "spurd", "guest-init", "guest-tests"];
+const BINARIES: [&str; 5] = ["spur", "spurctld", "spurd", "guest-init", "guest-tests"];
 
 /// Programs of this machine that jobs and tests use.
 const TOOLS: [&str; 40] = [

@@ -112,8 +112,8 @@ fn ids_after_restart(copy: &Path, config: &str) -> BTreeSet<String> {
 }
 
 fn start(config: &Path) -> Child {
-    let mut command = Command::new(host::bins().join("spur"));
-    command.args(["spurctld", "--config"]).arg(config);
+    let mut command = Command::new(host::bins().join("spurctld"));
+    command.arg("--config").arg(config);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
