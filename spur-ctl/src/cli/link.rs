@@ -6,6 +6,7 @@ use spur_core::slurm::codes;
 use spur_proto::client::{self, CallError, Client};
 use std::future::Future;
 use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
 
 /// How often a submission tries to reach a controller that is not there: it may be starting again.
 const CONNECT_TRIES: u32 = 6;
@@ -59,11 +60,12 @@ pub fn refusal_text(refusal: &Refusal) -> String {
 }
 
 /// Runs a command's asynchronous part on this thread. A process that may not even open the two or three files that takes says so
-/// and ends.
+/// and ends. A local runtime is of one thread by its type: what runs many threads, and the mathematics library with it, stays out of
+/// the program.
 pub fn run<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = Builder::new_current_thread()
         .enable_all()
-        .build();
+        .build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(work),
         Err(e) => {
