@@ -50,6 +50,10 @@ pub struct Client {
     free: Arc<Mutex<Option<UnixStream>>>,
 }
 
+/// A connection for one question, from [`dial`].
+#[derive(Debug)]
+pub struct Line(std::os::unix::net::UnixStream);
+
 /// The path of a `unix:/path` address.
 pub fn unix_path(address: &str) -> Option<&Path> {
     address
@@ -99,8 +103,17 @@ fn opened(reply: wire::CallReply) -> Result<Reply, CallError> {
 /// Asks one thing over a connection of its own, and waits on this thread for as long as the controller takes: for programs that ask
 /// and end, which a runtime would only make slower.
 pub fn ask(address: &str, request: &Request) -> Result<Reply, CallError> {
-    let mut stream = std::os::unix::net::UnixStream::connect(socket(address)?)
-        .map_err(|e| unreachable(address, e))?;
+    ask_over(dial(address)?, request)
+}
+
+/// The first half of [`ask`]: what the controller has to do for a connection, it does while the question is still made.
+pub fn dial(address: &str) -> Result<Line, CallError> {
+    let stream = std::os::unix::net::UnixStream::connect(socket(address)?);
+    stream.map(Line).map_err(|e| unreachable(address, e))
+}
+
+/// The second half of [`ask`].
+pub fn ask_over(Line(mut stream): Line, request: &Request) -> Result<Reply, CallError> {
     envelope::write(&mut stream, &wire::CallRequest::from(request), REQUEST_MAX)
         .and_then(|()| envelope::read(&mut stream, REPLY_MAX))
         .map_err(|e| lost(&e))

@@ -3,7 +3,7 @@
 pub use super::address::address;
 use spur_core::api::{Refusal, RefusalKind, Reply, Request};
 use spur_core::slurm::codes;
-use spur_proto::client::{self, CallError, Client};
+use spur_proto::client::{self, CallError, Client, Line};
 use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
@@ -88,8 +88,17 @@ pub fn cluster_name() -> Result<String, Trouble> {
     Ok(cluster)
 }
 
-/// [`question`], with some patience while nobody listens. Nothing was sent then, so that it is safe to try again.
-pub fn question_patiently(request: &Request) -> Result<Reply, Trouble> {
+/// A connection for a question that is still to be made. None if nobody listens, or not yet.
+pub fn ahead() -> Option<Line> {
+    client::dial(&address()).ok()
+}
+
+/// [`question`] over a connection that is there, or else with some patience while nobody listens. Nothing was sent then, so that it
+/// is safe to try again.
+pub fn question_patiently(ahead: Option<Line>, request: &Request) -> Result<Reply, Trouble> {
+    if let Some(line) = ahead {
+        return client::ask_over(line, request).map_err(trouble);
+    }
     let address = address();
     let mut tries = 1;
     loop {

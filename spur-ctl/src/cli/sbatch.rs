@@ -34,6 +34,7 @@ pub fn main(options: Options) -> Result<u8, Failure> {
         submit::read_node_files(options)?;
     }
     let options = parts[0].clone();
+    let ahead = link::ahead();
     let cluster = clusters::asked(&options)?;
     let here = process::surroundings();
     let command = path
@@ -69,7 +70,7 @@ pub fn main(options: Options) -> Result<u8, Failure> {
         Request::Submit { spec, payload }
     };
     let refused = |trouble: &Trouble| submit::refused(Command::Sbatch, &spec, trouble, verbose);
-    match link::question_patiently(&request) {
+    match link::question_patiently(ahead, &request) {
         Ok(Reply::Submitted { job, notices }) => {
             submit::warn(&options, &notices);
             announce_job(&options, job, cluster.as_deref());

@@ -64,7 +64,7 @@ pub fn test_only(command: Command, spec: &JobSpec, verbose: bool) -> Result<u8, 
             Trouble::Refused(_) | Trouble::Contact(_) => failure,
         }
     };
-    let would = match link::question_patiently(&request) {
+    let would = match link::question_patiently(None, &request) {
         Ok(Reply::WouldStart(would)) => would,
         Ok(_) => return Err(refused(&link::unexpected())),
         Err(trouble) => return Err(refused(&trouble)),
