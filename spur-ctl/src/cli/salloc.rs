@@ -178,10 +178,10 @@ async fn components(options: &Options, job: &JobView) -> Result<Vec<JobView>, Fa
         submit::refused(Command::Salloc, &job.spec, &trouble, options.on("verbose"))
     };
     let found = link::ask(&Request::Jobs { filter }).await;
-    match found.map_err(refused)? {
-        Reply::Jobs(jobs) => Ok(jobs.iter().map(|job| JobView::clone(job)).collect()),
-        _ => Err(refused(link::unexpected())),
-    }
+    let Reply::Jobs(jobs) = found.map_err(refused)? else {
+        return Err(refused(link::unexpected()));
+    };
+    Ok(jobs.iter().map(|job| JobView::clone(job)).collect())
 }
 
 /// Waits; tells the user if that takes its time.

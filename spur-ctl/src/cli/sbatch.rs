@@ -92,11 +92,9 @@ fn parts(options: Options) -> Result<(Origin, Vec<Options>), Failure> {
     let last = parts
         .last_mut()
         .map(|last| std::mem::take(&mut last.operands));
-    let wrap = parts.iter().flat_map(|part| part.given());
-    let wrap = wrap
-        .filter(|given| given.flag.long == "wrap")
-        .last()
-        .cloned();
+    let given = parts.iter().flat_map(|part| part.given());
+    let mut wrap = given.filter(|given| given.flag.long == "wrap");
+    let wrap = wrap.next_back().cloned();
     let first = &mut parts[0];
     first.operands = last.unwrap_or_default();
     if !first.on("wrap") {

@@ -7,6 +7,8 @@ use super::link::{self, Trouble};
 use super::{process, srun};
 use spur_core::api::{JobFilter, JobView, Reply, Request};
 use spur_core::job::array::JobTarget;
+use spur_core::slurm::hostlist;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -44,50 +46,62 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         let text = text.split(" (os error").next().unwrap_or_default();
         error(format!("Can't open `{name}`: {text}")).with_code(255)
     })?;
-    let job = job(text).map_err(|why| error(format!("slurm_job_lookup error: {why}")))?;
-    let nodes = job.nodes.len().to_string();
+    let jobs = jobs(text).map_err(|why| error(format!("slurm_job_lookup error: {why}")))?;
     let time = if options.on("preserve") {
         about.mtime().to_string()
     } else {
         String::new()
     };
     let force = if options.on("force") { "yes" } else { "no" };
-    let mut words: Vec<OsString> = [
-        format!("--jobid={}", job.id),
-        format!("--nodes={nodes}"),
-        format!("--ntasks={nodes}"),
-        "--ntasks-per-node=1".to_owned(),
-        "--gres=none".to_owned(),
-        "--job-name=sbcast".to_owned(),
-        "--quiet".to_owned(),
-    ]
-    .map(OsString::from)
-    .to_vec();
     let mut input = OsString::from("--input=");
     // A bare number or `none` would mean something else.
     if !name.contains('/') {
         input.push("./");
     }
     input.push(from);
-    words.extend([
-        input,
-        "sh".into(),
-        "-c".into(),
-        WRITE.into(),
-        "sbcast".into(),
-        to.clone(),
-    ]);
-    words.extend([
-        OsString::from(force),
-        format!("{:04o}", about.mode() & 0o777).into(),
-        time.into(),
-    ]);
+    let mut words: Vec<OsString> = vec![input, "--job-name=sbcast".into(), "--quiet".into()];
+    let mut seen = BTreeSet::new();
+    for job in &jobs {
+        // Where components share a node, one task is enough.
+        let names = job.nodes.iter().map(|node| node.name.as_str());
+        let fresh: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
+        if fresh.is_empty() {
+            continue;
+        }
+        words.extend((seen.len() > fresh.len()).then(|| ":".into()));
+        words.extend(place(job, &fresh).map(OsString::from));
+        words.extend([
+            "sh".into(),
+            "-c".into(),
+            WRITE.into(),
+            "sbcast".into(),
+            to.clone(),
+            OsString::from(force),
+            format!("{:04o}", about.mode() & 0o777).into(),
+            time.clone().into(),
+        ]);
+    }
     srun::main(&getopt::parse(Command::Srun, &words, Source::CommandLine)?)
 }
 
-/// The job, as it runs.
-fn job(text: &str) -> Result<Arc<JobView>, String> {
-    let head = text.split(['.', '+']).next().unwrap_or_default();
+/// A task on each of these nodes of a job, or of a component of one.
+fn place(job: &JobView, names: &[&str]) -> impl Iterator<Item = String> {
+    let nodes = names.len();
+    let of_all = [
+        format!("--jobid={}", job.het.map_or(job.id, |part| part.leader)),
+        format!("--nodes={nodes}"),
+        format!("--ntasks={nodes}"),
+        format!("--nodelist={}", hostlist::compress(names)),
+        "--ntasks-per-node=1".to_owned(),
+        "--gres=none".to_owned(),
+    ];
+    let group = job.het.map(|part| format!("--het-group={}", part.offset));
+    of_all.into_iter().chain(group)
+}
+
+/// The job, as it runs: of a heterogeneous one all components, unless one is named.
+fn jobs(text: &str) -> Result<Vec<Arc<JobView>>, String> {
+    let head = text.split('.').next().unwrap_or_default();
     let target: JobTarget = head.parse().map_err(|_| "Invalid job id specified")?;
     let filter = JobFilter {
         targets: vec![target],
@@ -97,6 +111,17 @@ fn job(text: &str) -> Result<Arc<JobView>, String> {
     let Reply::Jobs(jobs) = link::question(&Request::Jobs { filter }).map_err(said)? else {
         return Err(link::unexpected().text());
     };
-    let running = jobs.into_iter().find(|job| !job.nodes.is_empty());
-    running.ok_or_else(|| "Invalid job id specified".to_owned())
+    let mut running: Vec<_> = jobs
+        .into_iter()
+        .filter(|job| !job.nodes.is_empty())
+        .collect();
+    if running.first().is_some_and(|job| job.het.is_some()) {
+        running.retain(|job| !job.state.is_terminal());
+    } else {
+        running.truncate(1);
+    }
+    if running.is_empty() {
+        return Err("Invalid job id specified".to_owned());
+    }
+    Ok(running)
 }
