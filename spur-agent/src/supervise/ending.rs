@@ -81,6 +81,15 @@ impl Step<'_> {
         self.signal_group(libc::SIGTERM);
     }
 
+    /// Whether others of the tasks' group, which were asked to end with them, still have time for it: what a shell waited for when
+    /// the signal took it.
+    pub(crate) fn has_grace(&self) -> bool {
+        let group = self.tasks.first().map_or(0, |task| task.pid);
+        self.phase == Phase::Running
+            && self.ending.kill_at.is_some()
+            && sys::process::kill_group(group, 0).is_ok()
+    }
+
     fn signal_group(&self, signal: i32) {
         let Some(group) = self.tasks.first().map(|task| task.pid) else {
             return;

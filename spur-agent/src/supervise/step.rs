@@ -256,6 +256,9 @@ impl<'a> Step<'a> {
                 // Its report may still be unread: that says more than its death.
                 return;
             }
+            if self.has_grace() {
+                return;
+            }
             self.settle();
         }
         if self.phase == Phase::Draining && self.is_empty() && self.drained() {

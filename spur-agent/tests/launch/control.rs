@@ -113,6 +113,28 @@ fn a_cancelled_batch_script_has_slurm_s_line_in_its_file() {
 }
 
 #[test]
+fn what_a_shell_waited_for_has_the_grace_too() {
+    let bench = Bench::new();
+    let dir = bench.user_dir();
+    let mut spec = bench.sh(
+        "(trap 'sleep 0.5; echo saved; exit' TERM; echo up; while :; do sleep 0.1; done); true",
+    );
+    spec.step.step = spur_core::id::StepKind::Batch;
+    spec.work_dir = dir.clone();
+    let file = spur_agent::launch::Output::File {
+        path: super::support::bytes("out"),
+        append: false,
+    };
+    (spec.stdio.stdout, spec.stdio.stderr) = (file.clone(), file);
+    let supervisor = bench.start(&spec, None);
+    let out = || std::fs::read_to_string(dir.join("out")).unwrap_or_default();
+    eventually("the script runs", || out() == "up\n");
+    cancel(&supervisor, PATIENCE);
+    assert_eq!(wait(&supervisor).exit, TERMINATED);
+    assert!(out().ends_with("saved\n"), "{}", out());
+}
+
+#[test]
 fn a_bad_exit_ends_the_others_if_so_asked() {
     let bench = Bench::new();
     let mut spec = bench.sh("");
