@@ -135,6 +135,8 @@ pub struct Declare {
     pub memory_mib: Option<u64>,
     /// NUMA nodes, each a socket: CPUs and GPUs are shared out evenly to them, in order.
     pub numa: Option<u32>,
+    /// Sockets, where `numa` does not say: CPUs are shared out evenly to them, and no GPU is nearer to one than to another.
+    pub sockets: Option<u32>,
     /// Network rails: the stand-ins are shared out evenly to them, in order.
     pub rails: Option<u32>,
     /// Stand-ins for GPUs. An empty list declares a node without GPUs.

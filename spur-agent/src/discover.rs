@@ -169,7 +169,8 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
         simulated: declare.cpus.is_some()
             || declare.memory_mib.is_some()
             || declare.gpus.is_some()
-            || declare.numa.is_some(),
+            || declare.numa.is_some()
+            || declare.sockets.is_some(),
         cpus_by_numa: cpu::by_numa(&cpus.numa),
         features: Vec::new(),
     };
@@ -185,8 +186,8 @@ pub fn survey(tree: &Tree, declare: &Declare, nvml: &[nvml::Extra]) -> Machine {
         host_cpus.clear();
         cpu_numa.clear();
     }
-    if let Some(numa) = declare.numa {
-        declared::share_cpus(&mut inventory, numa);
+    if let Some(sockets) = declare.numa.or(declare.sockets) {
+        declared::share_cpus(&mut inventory, sockets);
     }
     Machine {
         inventory,

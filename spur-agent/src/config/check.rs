@@ -154,7 +154,12 @@ fn check_declared(declare: &Declare) -> Result<(), Wrong> {
             "write a number of MiB above 0, or leave it out",
         );
     }
-    for (key, value) in [("numa", declare.numa), ("rails", declare.rails)] {
+    let shared = [
+        ("numa", declare.numa),
+        ("sockets", declare.sockets),
+        ("rails", declare.rails),
+    ];
+    for (key, value) in shared {
         if let Some(value) = value.filter(|value| !(1..=NUMA_MAX).contains(value)) {
             let help = "write a number from 1 to 64, or leave it out";
             return wrong(&format!("declare.{key}"), value.to_string(), help);

@@ -59,6 +59,10 @@ fn errors_name_file_key_and_help() {
         (format!("{LEAST}features = [\"a b\"]\n"), "features"),
         (format!("{LEAST}features = [\"a\", \"a\"]\n"), "features"),
         (format!("{LEAST}[declare]\nnuma = 0\n"), "declare.numa"),
+        (
+            format!("{LEAST}[declare]\nsockets = 0\n"),
+            "declare.sockets",
+        ),
         (format!("{LEAST}[declare]\nrails = 65\n"), "declare.rails"),
         (gpus("island = 4\n"), "declare.gpus[0].island"),
         (

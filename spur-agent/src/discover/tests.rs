@@ -439,6 +439,32 @@ fn this_machine_can_be_looked_at() {
 }
 
 #[test]
+fn declared_sockets_are_near_no_gpu() {
+    let group = DeclaredGpus {
+        model: "h200".into(),
+        count: 4,
+        memory_mib: 1000,
+        links: None,
+        island: None,
+        profile: None,
+        parts: 1,
+        dev_dir: "/h200".into(),
+        major: 120,
+        minor: 0,
+    };
+    let declare = Declare {
+        cpus: Some(12),
+        sockets: Some(2),
+        gpus: Some(vec![group]),
+        ..Declare::default()
+    };
+    let inventory = survey(&Fake::new().tree(), &declare, &[]).inventory;
+    assert_eq!((inventory.sockets, inventory.cores_per_socket), (2, 6));
+    assert_eq!(inventory.cpus_by_numa.len(), 2);
+    assert!(inventory.gpus.iter().all(|gpu| gpu.numa.is_none()));
+}
+
+#[test]
 fn declared_numa_nodes_links_rails_and_parts() {
     let group = |model: &str, count, minor| DeclaredGpus {
         model: model.into(),
