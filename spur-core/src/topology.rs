@@ -16,6 +16,18 @@ pub enum TopologyPlugin {
     Block,
 }
 
+impl TopologyPlugin {
+    /// Slurm's name of the plugin, and what it calls itself.
+    #[must_use]
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::None => ("topology/default", "topology Default plugin"),
+            Self::Tree => ("topology/tree", "topology tree plugin"),
+            Self::Block => ("topology/block", "topology block plugin"),
+        }
+    }
+}
+
 /// A switch or, with [`TopologyPlugin::Block`], a block.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Switch {

@@ -7,7 +7,6 @@ use super::view;
 use crate::cli::failure::Failure;
 use crate::cli::{link, output};
 use spur_core::api::{Reply, Request};
-use spur_core::topology::TopologyPlugin;
 
 /// What every failure begins with.
 const PREFIX: &str = "slurm_load_ctl_conf error";
@@ -31,11 +30,7 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
         return Err(worded(PREFIX, &link::unexpected()));
     };
     let view = view([]);
-    let topology = match topology.plugin {
-        TopologyPlugin::None => "topology/default",
-        TopologyPlugin::Tree => "topology/tree",
-        TopologyPlugin::Block => "topology/block",
-    };
+    let (topology, _) = topology.plugin.names();
     let setting = |key: &str| {
         let found = settings.iter().find(|setting| setting.key == key);
         let value = found.map(|setting| setting.value.clone());
