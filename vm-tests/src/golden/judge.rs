@@ -1,6 +1,6 @@
 //! Which recordings match, which differ on purpose, and how the rest differs.
 
-use super::mask::mask;
+use super::mask::{comparable, mask};
 use super::play::Played;
 use super::record::Record;
 use std::collections::BTreeMap;
@@ -68,6 +68,7 @@ pub fn judge<'a>(
             Some(ours) => {
                 let mask = |text: &str| mask(&record.command, text);
                 let (theirs, ours) = (mask(&record.text), mask(ours));
+                let theirs = comparable(&record.command, &theirs, &ours);
                 match (theirs == ours, intended.get(name.as_str())) {
                     (true, None) => Verdict::Match,
                     (true, Some(_)) => Verdict::NeedlesslyIntended,

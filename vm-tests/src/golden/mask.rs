@@ -4,6 +4,8 @@
 
 mod order;
 
+pub(super) use order::comparable;
+
 /// Values after these words and `=` or `: ` are the machine's or the moment's.
 const VOLATILE: [&str; 35] = [
     "CPULoad",

@@ -291,7 +291,7 @@ fn agent(dir: &Path, node: &str, index: u32) -> String {
         "cluster = \"base\"\nnode = \"{node}\"\nstate_dir = \"{at}/nodes/{node}/state\"\n\
          socket = \"{at}/run/{node}.sock\"\ncontroller = \"unix:{at}/run/agents.sock\"\n\
          token_file = \"{at}/token\"\ncgroup = \"{name}\"\nbpffs = \"{bpffs}\"\npins = \"{name}\"\n\
-         require = \"fence\"\nkill_wait = 5\n\n[declare]\ncpus = 64\nmemory_mib = 1000000\nnuma = 2\n\n\
+         require = \"fence\"\nkill_wait = 5\n\n[declare]\ncpus = 64\nmemory_mib = 1000000\nsockets = 2\n\n\
          [[declare.gpus]]\nmodel = \"h200\"\ncount = 8\nmemory_mib = 144384\n\
          dev_dir = \"{at}/nodes/{node}/dev\"\nmajor = {major}\nminor = {minor}\n"
     )

@@ -1,6 +1,6 @@
 //! The pure parts: reading, masking, and which recordings are played.
 
-use super::mask::mask;
+use super::mask::{comparable, mask};
 use super::record::{self, Record};
 use super::{judge, scene};
 use crate::host;
@@ -51,6 +51,52 @@ fn moments_and_numbers_of_processes_are_masked_and_limits_are_not() {
         assert_eq!(mask("squeue", text), masked, "{text}");
     }
     assert_eq!(mask("sacct", "FAILED     0:11"), "FAILED     0:11");
+}
+
+#[test]
+fn tasks_that_write_side_by_side_may_do_so_in_any_order() {
+    let part = |task: u32| format!("HOME=/h\nSLURM_PROCID={task}\nUSER=u\n");
+    let text = |parts: [u32; 3]| {
+        let parts = parts.map(part).concat();
+        format!("--- stdout\n[out.txt]\n{parts}[err.txt]\n--- stderr\n--- exit 0\n")
+    };
+    for command in [
+        "sbatch -o out.txt --array=3-5 env.sh",
+        "sbatch -W -n3 env.sh",
+        "sbatch --ntasks=3 env.sh",
+    ] {
+        assert_eq!(
+            mask(command, &text([2, 0, 1])),
+            mask(command, &text([0, 1, 2]))
+        );
+        assert_ne!(
+            mask(command, &text([0, 0, 1])),
+            mask(command, &text([0, 1, 1]))
+        );
+    }
+    for command in ["sbatch -W env.sh", "sbatch -n1 env.sh", "cat out.txt"] {
+        assert_eq!(mask(command, &text([2, 0, 1])), text([2, 0, 1]));
+    }
+}
+
+#[test]
+fn tasks_that_empty_the_same_file_leave_at_least_one() {
+    let part = |task: u32| format!("A=1\nID={task}\n");
+    let text = |parts: &[u32]| {
+        let parts: String = parts.iter().map(|task| part(*task)).collect();
+        format!("[out.txt]\n{parts}[err.txt]\n")
+    };
+    let (all, some) = (text(&[0, 1, 2]), text(&[0, 2]));
+    let one_file = "sbatch -W -o out.txt --array=0-2 a.sh";
+    assert_eq!(comparable(one_file, &all, &some), some);
+    assert_eq!(comparable(one_file, &all, &text(&[])), all);
+    assert_eq!(comparable(one_file, &all, &text(&[7])), all);
+    for command in [
+        "sbatch -W -o out-%a.txt --array=0-2 a.sh",
+        "sbatch -W -o out.txt -n3 a.sh",
+    ] {
+        assert_eq!(comparable(command, &all, &some), all);
+    }
 }
 
 #[test]

@@ -5,10 +5,6 @@ use std::process::Command;
 use vm_tests::golden::record;
 use vm_tests::host;
 
-/// Recordings that may differ beyond those that are listed, of some two hundred: on a loaded machine tasks write in another order, and
-/// jobs start a moment later. The command of its own, which people run when they change a view, allows none.
-const BY_CHANCE: usize = 6;
-
 #[test]
 fn every_recorded_command_does_the_same_here() {
     if !possible() {
@@ -28,7 +24,7 @@ fn every_recorded_command_does_the_same_here() {
     let count = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
     let unlisted = count("DIFFERS").saturating_sub(count("    known: "));
     assert!(
-        text.contains(" match") && unlisted <= BY_CHANCE,
+        text.contains(" match") && unlisted == 0,
         "{unlisted} differences that are not listed\n{text}\n{err}"
     );
 }

@@ -1,7 +1,7 @@
 //! What a job finds in its environment.
 
 use super::Scene;
-use super::Step::{self, Next, Play, PlayOr};
+use super::Step::{self, Next, Play, PlayOr, Root};
 
 pub(super) const SCENE: Scene = Scene {
     name: "env",
@@ -30,7 +30,10 @@ const STEPS: &[Step] = &[
     Play("env-sbatch-export-none"),
     Play("env-sbatch-array"),
     Next(55),
+    // A heterogeneous job waited at that time, and Slurm's backfill kept all away from these nodes.
+    Root("scontrol update nodename=n[0001-0002] state=drain reason=kept"),
     Play("env-array-out"),
+    Root("scontrol update nodename=n[0001-0002] state=resume"),
     Next(58),
     PlayOr("env-salloc", "salloc -n2 --gres=gpu:1 true"),
     Next(59),
