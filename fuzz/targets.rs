@@ -12,6 +12,7 @@ use spur_ctl::cli::render::format::Layout;
 use spur_ctl::cli::render::job_columns;
 use spur_ctl::cli::resolve::input::Surroundings;
 use spur_ctl::cli::resolve::{filter, het, job, notice, script, step};
+use spur_ctl::cli::squeue::{order, query};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -52,7 +53,8 @@ fn used(options: &Options) {
         let _step = step::of_allocation(options, "command");
         let _limits = job::limits(options, &here());
     } else if options.command == Command::Squeue {
-        let _query = filter::squeue(options, spur_core::id::Uid(1), |_| None);
+        let _query = query::read(options, spur_core::id::Uid(1), |_| None);
+        let _order = options.value("sort").map(order::read);
     }
 }
 
