@@ -1,6 +1,7 @@
 //! How a command fails: what it says and the code that it exits with. Made by the pure parts, printed once by the caller.
 
 use super::flags::Command;
+use spur_core::slurm::timespec::begin::BadBegin;
 use std::fmt;
 
 /// Why a command ends early. The text is complete lines as Slurm's command would print them to stderr.
@@ -63,6 +64,15 @@ impl Failure {
     #[must_use]
     pub fn after(mut self, who: impl fmt::Display, why: impl fmt::Display) -> Self {
         self.text.insert_str(0, &Self::error(who, why).text);
+        self
+    }
+
+    /// The same, said after where a moment cannot be read, which Slurm says without its name in front.
+    #[must_use]
+    pub fn after_moment(mut self, why: &BadBegin) -> Self {
+        if matches!(why, BadBegin::At { .. }) {
+            self.text.insert_str(0, &format!("{why}\n"));
+        }
         self
     }
 

@@ -106,7 +106,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
 fn read(words: &[String], clock: &Clock) -> Result<Asked, Failure> {
     let offset = clock.utc_offset(clock.now);
     let moment = |text: &str| {
-        begin::parse_past(text, clock.now, offset).map_err(|why| Failure::error("sreport", why))
+        begin::parse_past(text, clock.now, offset).map_err(|why| Failure::plain(why, 1))
     };
     let today = moment("00:00")?;
     let mut asked = Asked {

@@ -1,223 +1,365 @@
-//! `--begin`: when a job may start at the earliest.
+//! `--begin`: when a job may start at the earliest; `sacct -S`, and every other moment that Slurm's commands take.
 //!
 //! ```text
-//!  now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]
-//!  [DATE][{T| }TIME]   or   [TIME][ DATE]
-//!  DATE: YYYY-MM-DD, MMDD[YY], MM/DD[/YY], MM.DD.YY, today, tomorrow
-//!  TIME: HH:MM[:SS][AM|PM], midnight, noon, elevenses, fika, teatime
+//!  now[{+|-}COUNT[seconds|minutes|hours|days|weeks]]   or   utsSECONDS
+//!  dates and times, parted by blanks, `-` or `T` or by nothing; of each kind the last counts
+//!  DATE: YYYY-MM-DD, MMDD[YY], MM/DD[/YY], MM.DD[.YY], today, tomorrow
+//!  TIME: HH:MM[:SS][ ][AM|PM], midnight, noon, elevenses, fika, teatime
 //! ```
+//!
+//! Of a text that cannot be read the place is told where Slurm gives up, which for a number out of range lies before it.
 
 use super::calendar::Local;
 use crate::time::Millis;
 
 /// A text that is no moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid time specification {0:?}: write now+1hour, 16:00, 2026-11-30T16:00:00, tomorrow or the like"
-)]
-pub struct BadBegin(pub String);
+pub enum BadBegin {
+    /// It cannot be read from here on.
+    #[error("Invalid time specification (pos={at}): {text}")]
+    At {
+        /// The text.
+        text: String,
+        /// Place, in bytes from its begin; before it for a month that is one digit and zero.
+        at: i32,
+    },
+    /// It says nothing: blanks.
+    #[error("no time is said: write now+1hour, 16:00, 2026-11-30T16:00:00, tomorrow or the like")]
+    Nothing,
+}
 
-/// The longest text that is looked at, in bytes.
-const MAX_TEXT: usize = 128;
+/// Seconds of a unit, by its name; a name before those that it begins with.
+const UNITS: [(&str, u64); 10] = [
+    ("seconds", 1),
+    ("second", 1),
+    ("minutes", 60),
+    ("minute", 60),
+    ("hours", 3600),
+    ("hour", 3600),
+    ("days", DAY),
+    ("day", DAY),
+    ("weeks", 7 * DAY),
+    ("week", 7 * DAY),
+];
 
-/// Reads a moment. A time without a date is today's, or tomorrow's if it is past; a date without a time is its first second;
-/// the result may lie in the past.
+/// Hours that have a name.
+const HOURS: [(&str, u64); 5] = [
+    ("midnight", 0),
+    ("elevenses", 11),
+    ("noon", 12),
+    ("fika", 15),
+    ("teatime", 16),
+];
+
+const DAY: u64 = 86_400;
+
+/// The least number of seconds that `uts` takes.
+const UTS_MIN: u64 = 1_000_000;
+
+/// Reads a moment that is to come: a time without a date is the next such time, a date without a year the next such date. A date
+/// without a time is its first second; the result may lie in the past.
 pub fn parse_begin(text: &str, now: Millis, utc_offset: i32) -> Result<Millis, BadBegin> {
-    parse(text, now, utc_offset, Daytime::Coming)
+    parse(text, now, utc_offset, Side::Coming)
 }
 
-/// Reads a moment of the past, as `sacct -S` means it: [`parse_begin`], but a time without a date is always today's.
+/// Reads a moment of the past, as `sacct -S` means it: [`parse_begin`], but a time without a date is today's, and a date without a
+/// year is of a month that has begun.
 pub fn parse_past(text: &str, now: Millis, utc_offset: i32) -> Result<Millis, BadBegin> {
-    parse(text, now, utc_offset, Daytime::Today)
+    parse(text, now, utc_offset, Side::Past)
 }
 
-/// Which day's a time without a date is.
+/// On which side of now a moment lies of which not everything is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Daytime {
-    Today,
+enum Side {
+    Past,
     Coming,
 }
 
-fn parse(text: &str, now: Millis, utc_offset: i32, day: Daytime) -> Result<Millis, BadBegin> {
-    let bad = || BadBegin(text.to_owned());
-    if text.len() > MAX_TEXT {
-        return Err(bad());
+fn parse(text: &str, now: Millis, utc_offset: i32, side: Side) -> Result<Millis, BadBegin> {
+    let line = text.split('\n').next().unwrap_or_default();
+    let mut reader = Reader {
+        text: line.as_bytes(),
+        at: 0,
+    };
+    let moment = match reader.uts() {
+        Some(moment) => moment,
+        None => reader
+            .said(now, utc_offset)
+            .and_then(|said| match said.is_nothing() {
+                true => Ok(None),
+                false => said
+                    .moment(now, utc_offset, side)
+                    .map(Some)
+                    .ok_or(reader.stop(0)),
+            }),
+    };
+    match moment {
+        Ok(moment) => moment.ok_or(BadBegin::Nothing),
+        Err(Stop(at)) => Err(BadBegin::At {
+            text: text.to_owned(),
+            at,
+        }),
     }
-    let lower = text.trim().to_ascii_lowercase();
-    if let Some(rest) = lower.strip_prefix("now") {
-        return relative(rest.trim(), now).ok_or_else(bad);
-    }
-    absolute(&lower, now, utc_offset, day).ok_or_else(bad)
 }
 
-fn relative(rest: &str, now: Millis) -> Option<Millis> {
-    if rest.is_empty() {
-        return Some(now);
-    }
-    let (back, rest) = match rest.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, rest.strip_prefix('+')?),
-    };
-    let rest = rest.trim_start();
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    let (count, unit) = rest.split_at(end);
-    let factor: u64 = match unit.trim() {
-        "" | "second" | "seconds" => 1,
-        "minute" | "minutes" => 60,
-        "hour" | "hours" => 3600,
-        "day" | "days" => 86_400,
-        "week" | "weeks" => 604_800,
-        _ => return None,
-    };
-    let millis = count
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(factor)?
-        .checked_mul(1000)?;
-    if back {
-        now.0.checked_sub(millis)
-    } else {
-        now.0.checked_add(millis)
-    }
-    .map(Millis)
-}
+/// Where a text cannot be read.
+#[derive(Clone, Copy)]
+struct Stop(i32);
 
+/// Hour, minute, second.
 type Clock = (u64, u64, u64);
-type Date = (u64, u64, u64);
 
-fn absolute(text: &str, now: Millis, utc_offset: i32, day: Daytime) -> Option<Millis> {
-    let today = Local::at(now, utc_offset);
-    let (mut clock, mut date) = (None, None);
-    for word in words(text) {
-        if let Some(found) = read_clock(word) {
-            if clock.replace(found).is_some() {
-                return None;
+/// What a text says.
+#[derive(Default)]
+struct Said {
+    clock: Option<Clock>,
+    /// Month and day.
+    date: Option<(u64, u64)>,
+    year: Option<u64>,
+}
+
+impl Said {
+    fn is_nothing(&self) -> bool {
+        self.clock.is_none() && self.date.is_none()
+    }
+
+    fn on(&mut self, day: Local) {
+        self.date = Some((day.month, day.day));
+        self.year = Some(day.year);
+    }
+
+    fn moment(&self, now: Millis, utc_offset: i32, side: Side) -> Option<Millis> {
+        let today = Local::at(now, utc_offset);
+        let (hour, minute, second) = self.clock.unwrap_or((0, 0, 0));
+        let at = |year, (month, day)| {
+            let local = Local {
+                year,
+                month,
+                day,
+                hour,
+                minute,
+                second,
+            };
+            local.moment(utc_offset)
+        };
+        let Some(date) = self.date else {
+            let first = at(today.year, (today.month, today.day))?;
+            if side == Side::Past || first > now {
+                return Some(first);
             }
-        } else if date
-            .replace(read_date(word, today, now, utc_offset)?)
-            .is_some()
-        {
+            let next = Local::at(now.plus_secs(DAY), utc_offset);
+            return at(next.year, (next.month, next.day));
+        };
+        match (self.year, side) {
+            (Some(year), _) => at(year, date),
+            (None, Side::Past) => at(today.year - u64::from(date.0 > today.month), date),
+            (None, Side::Coming) => at(today.year, date)
+                .filter(|moment| *moment > now)
+                .or_else(|| at(today.year + 1, date)),
+        }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn stop(&self, back: usize) -> Stop {
+        let number = |place: usize| i32::try_from(place).unwrap_or(i32::MAX);
+        Stop(number(self.at) - number(back))
+    }
+
+    /// The byte so far ahead; zero behind the end.
+    fn peek(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Takes a word, in any case, if it stands here.
+    fn word(&mut self, word: &str) -> bool {
+        let rest = self.text.get(self.at..self.at + word.len());
+        let here = rest.is_some_and(|rest| rest.eq_ignore_ascii_case(word.as_bytes()));
+        if here {
+            self.at += word.len();
+        }
+        here
+    }
+
+    fn named(&mut self, names: &[(&str, u64)]) -> Option<u64> {
+        let (_, number) = names.iter().find(|(name, _)| self.word(name))?;
+        Some(*number)
+    }
+
+    fn take(&mut self, marks: &[u8]) -> bool {
+        let here = marks.contains(&self.peek(0));
+        self.at += usize::from(here);
+        here
+    }
+
+    fn blanks(&mut self) {
+        while self.take(b" \t") {}
+    }
+
+    /// Takes a digit if one stands here.
+    fn maybe_digit(&mut self) -> Option<u64> {
+        let digit = char::from(self.peek(0)).to_digit(10)?;
+        self.at += 1;
+        Some(digit.into())
+    }
+
+    fn digit(&mut self) -> Result<u64, Stop> {
+        self.maybe_digit().ok_or(self.stop(0))
+    }
+
+    fn two_digits(&mut self) -> Result<u64, Stop> {
+        Ok(self.digit()? * 10 + self.digit()?)
+    }
+
+    /// One digit or two.
+    fn short(&mut self) -> Result<u64, Stop> {
+        let first = self.digit()?;
+        Ok(self
+            .maybe_digit()
+            .map_or(first, |second| first * 10 + second))
+    }
+
+    /// A number that must be one of these, or the place two bytes back is told.
+    fn within(&self, number: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64, Stop> {
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(self.stop(2))
+        }
+    }
+
+    /// `uts1796002864`; `None` if the text is no such thing.
+    fn uts(&mut self) -> Option<Result<Option<Millis>, Stop>> {
+        if !self.word("uts") {
             return None;
         }
+        let digits = std::str::from_utf8(&self.text[self.at..]).unwrap_or_default();
+        let secs = digits.parse().ok().filter(|secs| *secs >= UTS_MIN);
+        let millis = secs.and_then(|secs: u64| secs.checked_mul(1000));
+        Some(millis.map(|at| Some(Millis(at))).ok_or(Stop(0)))
     }
-    let on = |(year, month, day): Date, (hour, minute, second): Clock| {
-        Local {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-        }
-        .moment(utc_offset)
-    };
-    match (date, clock) {
-        (Some(date), clock) => on(date, clock.unwrap_or((0, 0, 0))),
-        (None, Some(clock)) => {
-            let first = on((today.year, today.month, today.day), clock)?;
-            if day == Daytime::Today || first > now {
-                Some(first)
+
+    fn said(&mut self, now: Millis, utc_offset: i32) -> Result<Said, Stop> {
+        let mut said = Said::default();
+        while self.at < self.text.len() {
+            if self.word("today") {
+                said.on(Local::at(now, utc_offset));
+            } else if self.word("tomorrow") {
+                said.on(Local::at(now.plus_secs(DAY), utc_offset));
+            } else if let Some(hour) = self.named(&HOURS) {
+                said.clock = Some((hour, 0, 0));
+            } else if self.word("now") {
+                let local = Local::at(self.shifted(now)?, utc_offset);
+                said.on(local);
+                said.clock = Some((local.hour, local.minute, local.second));
+            } else if b" \t-T".contains(&self.peek(0)) {
+                self.at += 1;
+            } else if !self.peek(0).is_ascii_digit() {
+                return Err(self.stop(0));
+            } else if self.peek(1) == b':' || self.peek(2) == b':' {
+                said.clock = Some(self.clock()?);
             } else {
-                on(date_of(now.plus_secs(86_400), utc_offset), clock)
+                self.date(&mut said)?;
             }
         }
-        (None, None) => None,
+        Ok(said)
     }
-}
 
-/// Words are parted by blanks, or by a `t` between a date and a time.
-fn words(text: &str) -> Vec<&str> {
-    let mut words: Vec<&str> = Vec::new();
-    for word in text.split_ascii_whitespace() {
-        match word.split_once('t') {
-            Some((date, time)) if date.ends_with(|c: char| c.is_ascii_digit()) => {
-                words.extend([date, time])
-            }
-            _ => words.push(word),
-        }
-    }
-    words
-}
-
-fn date_of(at: Millis, utc_offset: i32) -> Date {
-    let Local {
-        year, month, day, ..
-    } = Local::at(at, utc_offset);
-    (year, month, day)
-}
-
-/// A number written with so many digits.
-fn fixed(text: &str, widths: std::ops::RangeInclusive<usize>) -> Option<u64> {
-    let plain = widths.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    if plain { text.parse().ok() } else { None }
-}
-
-fn read_clock(word: &str) -> Option<Clock> {
-    match word {
-        "midnight" => return Some((0, 0, 0)),
-        "elevenses" => return Some((11, 0, 0)),
-        "noon" => return Some((12, 0, 0)),
-        "fika" => return Some((15, 0, 0)),
-        "teatime" => return Some((16, 0, 0)),
-        _ => {}
-    }
-    let (digits, half) = match (word.strip_suffix("am"), word.strip_suffix("pm")) {
-        (Some(digits), _) => (digits, Some(0)),
-        (_, Some(digits)) => (digits, Some(12)),
-        (None, None) => (word, None),
-    };
-    let parts: Vec<&str> = digits.split(':').collect();
-    let (hour, minute, second) = match parts[..] {
-        [hour, minute] => (hour, minute, "00"),
-        [hour, minute, second] => (hour, minute, second),
-        _ => return None,
-    };
-    let (hour, minute, second) = (
-        fixed(hour, 1..=2)?,
-        fixed(minute, 2..=2)?,
-        fixed(second, 2..=2)?,
-    );
-    let hour = match half {
-        Some(_) if hour == 0 || hour > 12 => return None,
-        Some(half) => hour % 12 + half,
-        None => hour,
-    };
-    (hour < 24 && minute < 60 && second < 60).then_some((hour, minute, second))
-}
-
-fn read_date(word: &str, today: Local, now: Millis, utc_offset: i32) -> Option<Date> {
-    let this_or_next = |month: u64, day: u64| {
-        let past = (month, day) < (today.month, today.day);
-        (today.year + u64::from(past), month, day)
-    };
-    match word {
-        "today" => return Some((today.year, today.month, today.day)),
-        "tomorrow" => return Some(date_of(now.plus_secs(86_400), utc_offset)),
-        _ => {}
-    }
-    if let [year, month, day] = word.split('-').collect::<Vec<_>>()[..] {
-        return Some((
-            fixed(year, 4..=4)?,
-            fixed(month, 1..=2)?,
-            fixed(day, 1..=2)?,
-        ));
-    }
-    match word.split(['/', '.']).collect::<Vec<_>>()[..] {
-        [month, day] => Some(this_or_next(fixed(month, 1..=2)?, fixed(day, 1..=2)?)),
-        [month, day, year] => Some((
-            2000 + fixed(year, 2..=2)?,
-            fixed(month, 1..=2)?,
-            fixed(day, 1..=2)?,
-        )),
-        _ => {
-            let digits = fixed(word, 4..=6)?;
-            match word.len() {
-                4 => Some(this_or_next(digits / 100, digits % 100)),
-                6 => Some((2000 + digits % 100, digits / 10_000, digits / 100 % 100)),
-                _ => None,
+    /// What follows `now`.
+    fn shifted(&mut self, now: Millis) -> Result<Millis, Stop> {
+        self.blanks();
+        let mark = self.stop(0);
+        let back = match self.peek(0) {
+            0 => return Ok(now),
+            b'+' => false,
+            b'-' => true,
+            _ => return Err(mark),
+        };
+        self.at += 1;
+        let mut count: Option<u64> = None;
+        while self.at < self.text.len() {
+            if let Some(digit) = self.maybe_digit() {
+                let more = count
+                    .unwrap_or(0)
+                    .checked_mul(10)
+                    .and_then(|n| n.checked_add(digit));
+                count = Some(more.ok_or(mark)?);
+            } else if let Some(factor) = self.named(&UNITS) {
+                count = count.and_then(|count| count.checked_mul(factor));
+                break;
+            } else if !self.take(b" \t") {
+                return Err(self.stop(1));
             }
         }
+        let millis = count.and_then(|count| count.checked_mul(1000));
+        let moment = millis.and_then(|millis| match back {
+            true => now.0.checked_sub(millis),
+            false => now.0.checked_add(millis),
+        });
+        moment.map(Millis).ok_or(mark)
+    }
+
+    /// `HH:MM[:SS][ ][AM|PM]`.
+    fn clock(&mut self) -> Result<Clock, Stop> {
+        let hour = self.short()?;
+        let hour = self.within(hour, 0..=23)?;
+        if !self.take(b":") {
+            return Err(self.stop(0));
+        }
+        let minute = self.two_digits()?;
+        let minute = self.within(minute, 0..=59)?;
+        let second = if self.take(b":") {
+            let second = self.two_digits()?;
+            self.within(second, 0..=59)?
+        } else {
+            0
+        };
+        self.blanks();
+        let half = self.stop(0);
+        let hour = if self.word("am") {
+            (hour <= 12).then_some(hour % 12)
+        } else if self.word("pm") {
+            (hour <= 12).then_some(hour % 12 + 12)
+        } else {
+            Some(hour)
+        };
+        let hour = hour.ok_or(half)?;
+        Ok((hour, minute, second))
+    }
+
+    /// `YYYY-MM-DD`, `MMDD[YY]`, `MM/DD[/YY]`, `MM.DD[.YY]`.
+    fn date(&mut self, said: &mut Said) -> Result<(), Stop> {
+        if self.peek(4) == b'-' && self.peek(7) == b'-' {
+            let year = self.two_digits()? * 100 + self.two_digits()?;
+            self.at += 1;
+            // What is no digit is a number out of range.
+            let first = self.maybe_digit();
+            self.at += usize::from(first.is_none());
+            let month = match (first, self.maybe_digit()) {
+                (None, _) => 0,
+                (Some(first), second) => second.map_or(first, |second| first * 10 + second),
+            };
+            let month = self.within(month, 1..=12)?;
+            self.at += 1;
+            let day = self.short()?;
+            said.date = Some((month, self.within(day, 1..=31)?));
+            said.year = Some(year);
+            return Ok(());
+        }
+        let month = self.short()?;
+        let month = self.within(month, 1..=12)?;
+        self.take(b"./");
+        let day = self.short()?;
+        said.date = Some((month, self.within(day, 1..=31)?));
+        self.take(b"./");
+        if self.peek(0).is_ascii_digit() {
+            said.year = Some(2000 + self.two_digits()?);
+        }
+        Ok(())
     }
 }

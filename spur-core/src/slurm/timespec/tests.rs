@@ -1,4 +1,4 @@
-use super::begin::parse_begin;
+use super::begin::{BadBegin, parse_begin, parse_past};
 use super::calendar::{Local, headline, timestamp};
 use super::*;
 use crate::time::Millis;
@@ -141,6 +141,14 @@ fn begin_takes_all_of_slurms_forms() {
         ("01.20.28", "2028-01-20T00:00:00"),
         ("012028", "2028-01-20T00:00:00"),
         ("12/24", "2026-12-24T00:00:00"),
+        ("12/24/27-10:30", "2027-12-24T10:30:00"),
+        ("11/30", "2027-11-30T00:00:00"),
+        ("11/30 16:00", "2026-11-30T16:00:00"),
+        ("4:00 pm", "2026-11-30T16:00:00"),
+        ("0:30pm", "2026-11-30T12:30:00"),
+        ("noon teatime today tomorrow", "2026-12-01T16:00:00"),
+        ("2026-12-01T", "2026-12-01T00:00:00"),
+        ("uts1796002865", "2026-11-30T01:41:05"),
     ] {
         let shown = parse_begin(text, NOW, 0).map(|at| timestamp(at, 0));
         assert_eq!(shown.as_deref(), Ok(moment), "{text}");
@@ -150,30 +158,71 @@ fn begin_takes_all_of_slurms_forms() {
 }
 
 #[test]
-fn what_is_no_moment_is_refused() {
-    for text in [
-        "",
-        "soon",
-        "now+",
-        "now+1fortnight",
-        "now+99999999999999999999",
-        "now*2",
-        "25:00",
-        "12:60",
-        "13:00pm",
-        "0:30am",
-        "12",
-        "2026-02-30",
-        "2026-13-01",
-        "1969-01-01",
-        "10000-01-01",
-        "noon noon",
-        "today tomorrow",
-        "2026-11-30T",
-        "99/99",
-        "12345",
+fn a_past_moment_is_not_to_come() {
+    for (text, moment) in [
+        ("16:00", "2026-11-30T16:00:00"),
+        ("01:00", "2026-11-30T01:00:00"),
+        ("1225", "2025-12-25T00:00:00"),
+        ("1130", "2026-11-30T00:00:00"),
+        ("0120", "2026-01-20T00:00:00"),
     ] {
-        assert!(parse_begin(text, NOW, 0).is_err(), "{text}");
+        let shown = parse_past(text, NOW, 0).map(|at| timestamp(at, 0));
+        assert_eq!(shown.as_deref(), Ok(moment), "{text}");
+    }
+}
+
+/// Where Slurm gives up.
+#[test]
+fn what_is_no_moment_is_refused_with_its_place() {
+    for (text, at) in [
+        ("soon", 0),
+        ("yesterdayish", 0),
+        ("noon!", 4),
+        ("tomorrow at noon", 9),
+        ("now+", 3),
+        ("now +", 4),
+        ("now+hour", 3),
+        ("now+1fortnight", 4),
+        ("now+1hourly", 9),
+        ("now+99999999999999999999", 3),
+        ("now-99999999999", 3),
+        ("now*2", 3),
+        ("25:00", 0),
+        ("1a:00", 1),
+        ("12:60", 3),
+        ("12:6", 4),
+        ("12:00:61", 6),
+        ("12:00:0x", 7),
+        ("13:00pm", 5),
+        ("13:00 am", 6),
+        ("12", 2),
+        ("12345", 2),
+        ("99/99", 0),
+        ("0/5", -1),
+        ("01/20/2", 7),
+        ("2026", 0),
+        ("2026-13-01", 5),
+        ("2026-xx-01", 4),
+        ("2026-11-32", 8),
+        ("2026-11-x1", 8),
+        ("2026-1-05", 0),
+        ("2026-11-30t10:00", 10),
+        ("2026-11-30T25:00", 11),
+        ("10000-01-01", 2),
+        ("2026-02-30", 10),
+        ("1969-01-01", 10),
+        ("uts12", 0),
+        ("uts1796002864x", 0),
+        ("１", 0),
+    ] {
+        let bad = BadBegin::At {
+            text: text.to_owned(),
+            at,
+        };
+        assert_eq!(parse_begin(text, NOW, 0), Err(bad), "{text}");
+    }
+    for text in ["", " ", "-", "T"] {
+        assert_eq!(parse_begin(text, NOW, 0), Err(BadBegin::Nothing), "{text}");
     }
 }
 
@@ -202,7 +251,7 @@ proptest! {
     fn any_text_is_parsed_or_refused(text in "\\PC*", near in "(now|today|[0-9apmt:/.+ \\-]){0,12}", now: u64, offset: i32) {
         for text in [text, near] {
             let _span = (parse_span(&text), parse_limit(&text));
-            let _moment = parse_begin(&text, Millis(now), offset);
+            let _moment = (parse_begin(&text, Millis(now), offset), parse_past(&text, Millis(now), offset));
         }
         let _shown = (timestamp(Millis(now), offset), headline(Millis(now), offset), elapsed(now), elapsed_long(now));
     }

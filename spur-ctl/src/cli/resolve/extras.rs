@@ -92,7 +92,7 @@ pub(super) fn moment(
     };
     begin::parse_begin(text, here.now, here.utc_offset)
         .map(Some)
-        .map_err(|_| super::job::not_a_moment(options, long, text))
+        .map_err(|why| invalid(options, long).after_moment(&why))
 }
 
 fn span(options: &Options, long: &str) -> Result<Option<TimeLimit>, Failure> {

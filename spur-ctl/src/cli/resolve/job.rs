@@ -227,15 +227,7 @@ fn begin(
     };
     let at = begin::parse_begin(text, here.now, here.utc_offset);
     at.map(Some)
-        .map_err(|_| not_a_moment(options, "begin", text))
-}
-
-/// Slurm's words for a moment that it cannot read; where in the text it gave up is not told apart here.
-pub(super) fn not_a_moment(options: &Options, long: &str, text: &str) -> Failure {
-    let mut failure = invalid(options, long);
-    let first = format!("Invalid time specification (pos=0): {text}\n");
-    failure.text.insert_str(0, &first);
-    failure
+        .map_err(|why| invalid(options, "begin").after_moment(&why))
 }
 
 /// `--kill-on-invalid-dep`, which only `sbatch` has.

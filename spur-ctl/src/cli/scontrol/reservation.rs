@@ -39,8 +39,9 @@ fn read(pairs: Pairs, suffix: &str) -> Result<(Times, Pairs), Failure> {
             return Err(error(format!("Parameter {key} specified more than once")));
         }
         let moment = |what: &str| {
-            let bad = |_| error(format!("Invalid {what} time {value}.  {suffix}"));
-            begin::parse_begin(value, now, offset).map_err(bad)
+            let read = begin::parse_begin(value, now, offset);
+            let line = format!("Invalid {what} time {key}={value}.  {suffix}");
+            read.map_err(|why| error(line).after_moment(&why))
         };
         let said = if is("starttime", 1) {
             let start = moment("start")?;

@@ -183,6 +183,27 @@ fn a_stronger_source_decides_what_memory_means() {
 }
 
 #[test]
+fn a_moment_that_cannot_be_read_is_told_with_its_place() {
+    for (line, text) in [
+        (
+            "--begin=2026-13-01",
+            "Invalid time specification (pos=5): 2026-13-01\nsbatch: error: Invalid --begin specification\n",
+        ),
+        (
+            "--deadline=12:60",
+            "Invalid time specification (pos=3): 12:60\nsbatch: error: Invalid --deadline specification\n",
+        ),
+        ("--begin=", "sbatch: error: Invalid --begin specification\n"),
+    ] {
+        assert_eq!(
+            failed(Command::Sbatch, line),
+            (text.to_owned(), 255),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn scripts_are_checked_and_their_options_too() {
     let read = |script: &[u8]| {
         let failure = script::read_options("s.sh", script, &mut vec![none()], none).unwrap_err();

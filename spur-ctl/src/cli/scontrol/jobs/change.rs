@@ -13,7 +13,7 @@ use spur_core::job::change::JobChange;
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::slurm::timespec::{self, begin};
 use spur_core::slurm::{gres, size};
-use spur_core::time::TimeLimit;
+use spur_core::time::{Millis, TimeLimit};
 
 /// Settings, with the shortest beginning that is taken for each.
 const KEYS: [(&str, usize); 37] = [
@@ -106,6 +106,13 @@ fn number(what: &str, value: &str) -> Result<u32, Failure> {
     value.parse().map_err(|_| bad(what, value))
 }
 
+/// A moment; with one that is none, nothing is changed.
+fn moment(value: &str) -> Result<Millis, Failure> {
+    let clock = process::clock();
+    let moment = begin::parse_begin(value, clock.now, clock.utc_offset(clock.now));
+    moment.map_err(|why| Failure::plain("No changes specified", 1).after_moment(&why))
+}
+
 fn yes(what: &str, value: &str) -> Result<bool, Failure> {
     match value.to_ascii_lowercase().as_str() {
         "yes" | "y" | "1" => Ok(true),
@@ -146,9 +153,7 @@ fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Re
             change.throttle = Some(value.parse().map_err(bad)?);
         }
         "starttime" | "begintime" | "eligibletime" => {
-            let clock = process::clock();
-            let moment = begin::parse_begin(value, clock.now, clock.utc_offset(clock.now));
-            change.begin = Some(moment.map_err(|_| bad("StartTime", value))?);
+            change.begin = Some(moment(value)?);
         }
         "workdir" => change.work_dir = text(),
         "stdin" => change.stdin = text(),
@@ -165,9 +170,7 @@ fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Re
         "prefer" => change.prefer = text(),
         "reservationname" => change.reservation = text(),
         "deadline" => {
-            let clock = process::clock();
-            let moment = begin::parse_begin(value, clock.now, clock.utc_offset(clock.now));
-            change.deadline = Some(moment.map_err(|_| bad("Deadline", value))?);
+            change.deadline = Some(moment(value)?);
         }
         "timemin" => {
             let span = timespec::parse_limit(value);
