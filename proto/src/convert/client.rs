@@ -221,7 +221,7 @@ record!(StepSpec = StepSpec {
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
-    def estimates, rep targets,
+    def estimates, rep targets, def visible,
 });
 record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
 record!(JobView = JobView {

@@ -30,4 +30,7 @@ pub struct JobFilter {
     /// Beside `ids`: tasks of arrays, and jobs.
     #[serde(default)]
     pub targets: Vec<JobTarget>,
+    /// Not those in partitions that are hidden from whoever asks. The one who answers sees to it.
+    #[serde(default)]
+    pub visible: bool,
 }

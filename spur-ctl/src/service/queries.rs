@@ -42,11 +42,14 @@ impl Service {
 pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<Reply, Refusal> {
     let mut filler = super::why::Filler::new(view, crate::driver::now(), filter.estimates);
     let shown_to = |row: &Arc<JobView>| shown_to(caller, &filler.fill(row));
+    let hidden = hidden(view, caller, filter);
+    let listed = |row: &&Arc<JobView>| !hidden.contains(&row.spec.partition.as_str());
     if filter.names_none() {
         return Ok(Reply::Jobs(
             view.jobs
                 .iter()
                 .filter(|row| filter.matches(row))
+                .filter(listed)
                 .map(shown_to)
                 .collect(),
         ));
@@ -63,11 +66,15 @@ pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<R
         ..filter.clone()
     };
     let shown = named.into_values().filter(|row| rest.matches(row));
+    let shown = shown.filter(listed);
     Ok(Reply::Jobs(shown.map(shown_to).collect()))
 }
 
 /// Jobs as short lines; of numbers that no job has, none.
-pub(super) fn lines(view: &View, filter: &JobFilter) -> Reply {
+pub(super) fn lines(view: &View, caller: &Caller, filter: &JobFilter) -> Reply {
+    let hidden = hidden(view, caller, filter);
+    let meant =
+        |row: &&Arc<JobView>| filter.matches(row) && !hidden.contains(&row.spec.partition.as_str());
     let mut filler = super::why::Filler::new(view, crate::driver::now(), false);
     let mut lines = LinesMaker::new();
     let mut add = |row: &Arc<JobView>| {
@@ -81,15 +88,21 @@ pub(super) fn lines(view: &View, filter: &JobFilter) -> Reply {
         }
     };
     if filter.names_none() {
-        view.jobs
-            .iter()
-            .filter(|row| filter.matches(row))
-            .for_each(&mut add);
+        view.jobs.iter().filter(meant).for_each(&mut add);
     } else {
         let all = named(view, filter).into_values();
-        all.filter(|row| filter.matches(row)).for_each(&mut add);
+        all.filter(meant).for_each(&mut add);
     }
     Reply::JobLines(Box::new(lines.done()))
+}
+
+/// Partitions whose jobs the caller does not see: operators see all.
+fn hidden<'v>(view: &'v View, caller: &Caller, filter: &JobFilter) -> Vec<&'v str> {
+    if !filter.visible || caller.operator {
+        return Vec::new();
+    }
+    let hidden = view.partitions.iter().filter(|known| known.hidden);
+    hidden.map(|known| known.name.as_str()).collect()
 }
 
 /// The rows of jobs and tasks that are named by number, in order of number.

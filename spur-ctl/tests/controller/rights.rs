@@ -429,3 +429,38 @@ fn a_change_takes_no_job_where_its_owner_could_not_submit_it() {
     };
     assert_eq!(change(kept), None);
 }
+
+/// Jobs of hidden partitions are listed to operators, and to those who ask for all.
+#[test]
+fn jobs_in_hidden_partitions_are_listed_to_who_asks_for_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let hidden = "\n[[partition]]\nname = \"dark\"\nhidden = true\n";
+    let mut controller = Controller::prepare(dir.path(), &dir.path().join("state"), hidden);
+    controller.run();
+    let job = as_user(&controller, ALICE, |client| async move {
+        let mut dark = spec(JobKind::Batch, 0);
+        dark.partition = "dark".to_owned();
+        client.submit(dark).await.unwrap()
+    });
+    let listed = |uid, visible, lines| -> Vec<JobId> {
+        let filter = JobFilter {
+            visible,
+            ..JobFilter::default()
+        };
+        let request = match lines {
+            true => Request::JobLines { filter },
+            false => Request::Jobs { filter },
+        };
+        match ask(&controller, uid, request) {
+            Ok(Reply::Jobs(jobs)) => jobs.iter().map(|job| job.id).collect(),
+            Ok(Reply::JobLines(lines)) => lines.jobs().iter().map(|job| job.id).collect(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let nothing: Vec<JobId> = Vec::new();
+    for lines in [false, true] {
+        assert_eq!(listed(ALICE, true, lines), nothing);
+        assert_eq!(listed(ALICE, false, lines), [job]);
+        assert_eq!(listed(OPERATOR, true, lines), [job]);
+    }
+}

@@ -89,8 +89,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("wckey", "KEY", SCANCEL, "only jobs with this key").env(SCANCEL, "WCKEY"),
     on("all", SCONTROL, "also what is in hidden partitions")
         .short('a')
-        .env(SCONTROL, "ALL")
-        .implied("no partition is hidden"),
+        .env(SCONTROL, "ALL"),
     on("details", SCONTROL, "show more").short('d'),
     on("federation", SCONTROL, "jobs of the whole federation")
         .env(SCONTROL, "FEDERATION")
@@ -99,7 +98,7 @@ pub(super) static ROWS: &[Flag] = &[
         .short('F')
         .env(SCONTROL, "FUTURE")
         .implied("no such nodes are known"),
-    on("hide", SCONTROL, "not what is in hidden partitions").implied("no partition is hidden"),
+    on("hide", SCONTROL, "not what is in hidden partitions").implied("it is the default"),
     opt("json", "PARSER", SCONTROL, "JSON"),
     on("local", SCONTROL, "only this cluster")
         .env(SCONTROL, "LOCAL")

@@ -64,6 +64,8 @@ pub fn read(
     numbers(options, &mut query)?;
     let words = |long: &str| options.value(long).map(list).unwrap_or_default();
     query.filter.partitions = words("partition");
+    let asks_for_all = options.on("all") || options.on("partition") || query.asks_for_jobs();
+    query.filter.visible = !asks_for_all;
     query.names = words("name");
     query.filter.nodes = nodes(options, "nodelist")?;
     for user in words("user") {

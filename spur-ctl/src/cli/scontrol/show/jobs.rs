@@ -59,7 +59,7 @@ fn named(text: &str) -> Result<Named, Failure> {
 pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let wanted = which.map(named).transpose()?;
     let asked = data::asked(options)?;
-    let jobs = load(wanted.as_ref())?;
+    let jobs = load(options, wanted.as_ref())?;
     if let Some(asked) = asked {
         let cluster = cluster()?;
         let mut view = view([]);
@@ -71,13 +71,13 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         return Ok(0);
     }
     if jobs.is_empty() {
-        return nothing(wanted.as_ref());
+        return nothing(options, wanted.as_ref());
     }
     print(options, &jobs);
     Ok(0)
 }
 
-fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
+fn nothing(options: &Options, wanted: Option<&Named>) -> Result<u8, Failure> {
     match wanted {
         None => {
             output::print("No jobs in the system\n");
@@ -87,11 +87,14 @@ fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
             job,
             task: Some(task),
             ..
-        }) if load(Some(&Named {
-            job: *job,
-            task: None,
-            component: None,
-        }))?
+        }) if load(
+            options,
+            Some(&Named {
+                job: *job,
+                task: None,
+                component: None,
+            }),
+        )?
         .iter()
         .any(|job| job.array.is_some()) =>
         {
@@ -102,7 +105,7 @@ fn nothing(wanted: Option<&Named>) -> Result<u8, Failure> {
     }
 }
 
-fn load(wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
+fn load(options: &Options, wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
     let target = |named: &&Named| JobTarget {
         job: named.job,
         tasks: None,
@@ -112,6 +115,7 @@ fn load(wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
         targets: wanted.iter().map(target).collect(),
         all_states: true,
         estimates: true,
+        visible: wanted.is_none() && !options.on("all"),
         ..JobFilter::default()
     };
     let jobs = match link::question(&Request::Jobs { filter }) {

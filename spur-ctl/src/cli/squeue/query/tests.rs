@@ -27,6 +27,15 @@ fn jobs_and_tasks_are_named_in_several_ways() {
 }
 
 #[test]
+fn hidden_partitions_are_shown_to_who_names_them_or_a_job() {
+    let visible = |words: &[&str]| query(words).unwrap().filter.visible;
+    assert!(visible(&[]) && visible(&["-u", "alice"]) && visible(&["--hide"]));
+    for words in [&["-a"][..], &["-p", "dark"], &["-j", "7"], &["-s", "7.0"]] {
+        assert!(!visible(words), "{words:?}");
+    }
+}
+
+#[test]
 fn steps_are_named_by_job_and_number() {
     let steps = query(&["-s", "12.0"]).unwrap().steps;
     assert_eq!(steps[0].1, StepKind::Numbered(0));
