@@ -7,6 +7,7 @@ pub mod limits;
 mod settings;
 
 pub(super) use decide::decide;
+pub use decide::{Preview, preview};
 
 use super::Setting;
 use serde::{Deserialize, Serialize};

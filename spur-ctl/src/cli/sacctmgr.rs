@@ -5,6 +5,7 @@ mod edit;
 mod fields;
 mod list;
 mod rows;
+mod told;
 mod words;
 
 use super::failure::Failure;

@@ -11,11 +11,37 @@ const ROWS_MAX: usize = 200_000;
 
 /// Reads a request about accounts. Rows that are made in it count for those that follow.
 pub(in crate::manage) fn decide(cluster: &Cluster, request: &Manage) -> Result<Changes, Refusal> {
+    let draft = draft(&cluster.managed.accounts, Some(cluster), request)?;
+    let changes = draft.changes.into_iter().map(Change::Accounts).collect();
+    Ok((changes, draft.names))
+}
+
+/// What a request does, as `sacctmgr` tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preview {
+    /// Accounts, users or qualities that are added, changed or deleted, by name.
+    pub names: Vec<String>,
+    /// Associations that are added, changed or deleted, as they become or were.
+    pub rows: Vec<Association>,
+}
+
+/// Says what a request would do, if no job stands in its way.
+pub fn preview(accounts: &Accounts, request: &Manage) -> Result<Preview, Refusal> {
+    Ok(draft(accounts, None, request)?.told)
+}
+
+/// Does it in a copy of the accounts.
+fn draft<'a>(
+    accounts: &Accounts,
+    cluster: Option<&'a Cluster>,
+    request: &Manage,
+) -> Result<Draft<'a>, Refusal> {
     let mut draft = Draft {
         cluster,
-        accounts: cluster.managed.accounts.clone(),
+        accounts: accounts.clone(),
         changes: Vec::new(),
         names: Vec::new(),
+        told: Preview::default(),
     };
     for name in &request.names {
         let name = name.trim();
@@ -33,16 +59,17 @@ pub(in crate::manage) fn decide(cluster: &Cluster, request: &Manage) -> Result<C
             (_, Verb::Delete) => draft.drop_user(name, request)?,
         }
     }
-    let changes = draft.changes.into_iter().map(Change::Accounts).collect();
-    Ok((changes, draft.names))
+    Ok(draft)
 }
 
 /// What was decided so far.
 struct Draft<'a> {
-    cluster: &'a Cluster,
+    /// Whose jobs may stand in the way.
+    cluster: Option<&'a Cluster>,
     accounts: Accounts,
     changes: Vec<AccountChange>,
     names: Vec<String>,
+    told: Preview,
 }
 
 impl Draft<'_> {
@@ -92,6 +119,8 @@ impl Draft<'_> {
             ..Association::default()
         };
         settings::set(&self.accounts, &mut own, settings)?;
+        self.told.names.push(name.clone());
+        self.told.rows.push(own.clone());
         self.push(AccountChange::Account(account));
         self.push(AccountChange::Association(Box::new(own)));
         self.names.push(name);
@@ -99,13 +128,11 @@ impl Draft<'_> {
     }
 
     fn change_account(&mut self, name: &str, request: &Manage) -> Result<(), Refusal> {
-        let unknown = || refuse(RefusalKind::InvalidAccount, name);
-        let mut account = self.accounts.account(name).ok_or_else(unknown)?.clone();
-        let own = self
-            .accounts
-            .association(name, "", "")
-            .ok_or_else(unknown)?;
-        let mut own = own.clone();
+        let known = self.accounts.account(name).cloned();
+        let own = self.accounts.association(name, "", "").cloned();
+        let (Some(mut account), Some(mut own)) = (known, own) else {
+            return Ok(());
+        };
         let settings = &request.settings;
         if let Some(text) = settings::given(settings, &["description", "desc"]) {
             text.clone_into(&mut account.description);
@@ -118,6 +145,8 @@ impl Draft<'_> {
             own.parent = parent.to_owned();
         }
         settings::set(&self.accounts, &mut own, settings)?;
+        self.told.names.push(name.to_owned());
+        self.told.rows.push(own.clone());
         self.push(AccountChange::Account(account));
         self.push(AccountChange::Association(Box::new(own)));
         self.names.push(name.to_owned());
@@ -126,7 +155,7 @@ impl Draft<'_> {
 
     fn check_parent(&self, name: &str, parent: &str) -> Result<(), Refusal> {
         let own = self.accounts.association(parent, "", "");
-        let own = own.ok_or_else(|| refuse(RefusalKind::InvalidAccount, parent))?;
+        let own = own.ok_or_else(|| invalid(format!(" Parent Account {parent} doesn't exist.")))?;
         let below = self
             .accounts
             .lineage(own)
@@ -181,7 +210,8 @@ impl Draft<'_> {
                 )));
             }
         }
-        let mut jobs = self.cluster.pending().chain(self.cluster.running());
+        let clusters = self.cluster.into_iter();
+        let mut jobs = clusters.flat_map(|cluster| cluster.pending().chain(cluster.running()));
         if let Some(job) = jobs.find(|job| charged(&job.spec.account)) {
             return Err(invalid(format!(
                 " Error with request: Job(s) active, cancel job(s) before remove\n  JobID = {} charges account {}",
@@ -192,6 +222,7 @@ impl Draft<'_> {
             self.push(AccountChange::AssociationGone(row.id));
             if row.user.is_empty() {
                 self.push(AccountChange::AccountGone(row.account.clone()));
+                self.told.names.push(row.account.clone());
                 self.names.push(row.account);
             }
         }
@@ -271,9 +302,13 @@ impl Draft<'_> {
                     ..Association::default()
                 };
                 settings::set(&self.accounts, &mut own, settings)?;
+                self.told.rows.push(own.clone());
                 self.push(AccountChange::Association(Box::new(own)));
                 added.push(account.clone());
             }
+        }
+        if self.accounts.user(name).is_none() {
+            self.told.names.push(name.to_owned());
         }
         if !added.is_empty() || self.accounts.user(name) != Some(&user) {
             self.push(AccountChange::User(user));
@@ -283,8 +318,9 @@ impl Draft<'_> {
     }
 
     fn change_user(&mut self, name: &str, request: &Manage) -> Result<(), Refusal> {
-        let unknown = || refuse(RefusalKind::Invalid, format!(" There is no user {name}"));
-        let mut user = self.accounts.user(name).ok_or_else(unknown)?.clone();
+        let Some(mut user) = self.accounts.user(name).cloned() else {
+            return Ok(());
+        };
         let settings = &request.settings;
         if let Some(default) = settings::given(settings, &["defaultaccount"]) {
             if !self.accounts.may_charge(name, default) {
@@ -301,10 +337,12 @@ impl Draft<'_> {
         for mut own in self.meant(name, request) {
             let old = own.clone();
             settings::set(&self.accounts, &mut own, settings)?;
+            self.told.rows.push(own.clone());
             if own != old {
                 self.push(AccountChange::Association(Box::new(own)));
             }
         }
+        self.told.names.push(name.to_owned());
         self.names.push(name.to_owned());
         Ok(())
     }
@@ -349,11 +387,13 @@ impl Draft<'_> {
             self.push(AccountChange::AssociationGone(own.id));
         }
         if rows.len() == all {
+            self.told.names.push(name.to_owned());
             self.push(AccountChange::UserGone(name.to_owned()));
         }
         if !rows.is_empty() || all == 0 {
             self.names.push(name.to_owned());
         }
+        self.told.rows.extend(rows);
         Ok(())
     }
 
@@ -361,13 +401,13 @@ impl Draft<'_> {
         let name = name.to_lowercase();
         let old = self.accounts.quality(&name).cloned();
         let mut new = match (verb, old) {
-            (Verb::Delete, None) | (Verb::Create, Some(_)) => return Ok(()),
+            (Verb::Delete | Verb::Update, None) | (Verb::Create, Some(_)) => return Ok(()),
             (Verb::Delete, Some(_)) => {
                 self.push(AccountChange::QosGone(name.clone()));
+                self.told.names.push(name.clone());
                 self.names.push(name);
                 return Ok(());
             }
-            (Verb::Update, None) => return Err(refuse(RefusalKind::InvalidQos, name)),
             (Verb::Update, Some(old)) => old,
             (Verb::Create, None) => Qos {
                 id: self.accounts.qos.last().map_or(0, |last| last.id) + 1,
@@ -393,6 +433,7 @@ impl Draft<'_> {
             }
         }
         self.push(AccountChange::Qos(new));
+        self.told.names.push(name.clone());
         self.names.push(name);
         Ok(())
     }

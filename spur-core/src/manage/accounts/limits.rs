@@ -118,6 +118,12 @@ fn named(key: &str) -> Option<(&'static str, Kind, &'static str)> {
     other.and_then(|(_, full, part)| Some((*full, kind(full)?, *part)))
 }
 
+/// The full name of the limit that a key stands for.
+#[must_use]
+pub fn full_name(key: &str) -> Option<&'static str> {
+    named(key).map(|(name, _, _)| name)
+}
+
 /// The value of a limit by its full name; empty if there is none.
 #[must_use]
 pub fn value<'l>(limits: &'l [Setting], name: &str) -> &'l str {

@@ -2,12 +2,14 @@
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
-use super::super::{link, output};
+use super::super::link::{self, Trouble};
+use super::super::output;
 use super::words::{self, Words};
-use super::{is, later};
+use super::{is, later, told};
 use spur_core::api::{RefusalKind, Reply, Request};
+use spur_core::manage::accounts::preview;
 use spur_core::manage::{Entity, Manage, Setting, Verb};
-use std::io::BufRead as _;
+use std::io::{BufRead as _, IsTerminal as _};
 
 /// What a word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,19 +90,14 @@ pub(super) fn add(options: &Options, rest: &[String]) -> Result<u8, Failure> {
     let (names, settings) = parted(&words, of);
     if names.is_empty() {
         let what = match of {
-            Entity::Account => "accounts",
-            Entity::Qos => "qos'",
-            Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => "users",
+            Entity::Account => "account",
+            Entity::Qos => "qos",
+            Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => "user",
         };
         return Err(Failure::plain(format!(" Need name of {what} to add."), 1));
     }
-    let title = match of {
-        Entity::Account => " Adding Account(s)",
-        Entity::Qos => " Adding QOS(s)",
-        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => " Adding User(s)",
-    };
     let request = request(of, Verb::Create, names, (Vec::new(), settings));
-    carry_out(options, request, title, " Nothing new added.")
+    carry_out(options, request)
 }
 
 /// `modify ENTITY where … set …`.
@@ -124,15 +121,8 @@ pub(super) fn modify(options: &Options, rest: &[String]) -> Result<u8, Failure> 
     if names.is_empty() {
         names = meant(of, &scope)?;
     }
-    let title = match of {
-        Entity::Account => " Modified account associations...",
-        Entity::Qos => " Modified qos...",
-        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
-            " Modified user associations..."
-        }
-    };
     let request = request(of, Verb::Update, names, (scope, words.set));
-    carry_out(options, request, title, " Nothing modified")
+    carry_out(options, request)
 }
 
 /// Whoever is meant where nobody is named: all of the accounts in the scope, or all.
@@ -185,23 +175,12 @@ pub(super) fn delete(options: &Options, rest: &[String]) -> Result<u8, Failure> 
     }
     if names.is_empty() {
         return Err(Failure::plain(
-            " problem with delete request.  Nothing given to delete.",
+            " No conditions given to remove, not executing.",
             1,
         ));
     }
-    let title = match of {
-        Entity::Account => " Deleting accounts...",
-        Entity::Qos => " Deleting QOS(s)...",
-        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
-            if scope.is_empty() {
-                " Deleting users..."
-            } else {
-                " Deleting user associations..."
-            }
-        }
-    };
     let request = request(of, Verb::Delete, names, (scope, Vec::new()));
-    carry_out(options, request, title, " Nothing deleted")
+    carry_out(options, request)
 }
 
 fn request(
@@ -219,57 +198,63 @@ fn request(
     }
 }
 
-/// Shows what is to be done, asks unless `-i`, does it.
-fn carry_out(
-    options: &Options,
-    request: Manage,
-    title: &str,
-    nothing: &str,
-) -> Result<u8, Failure> {
+/// Shows what is to be done, asks unless `-i`, does it. With `-i` it is done first.
+fn carry_out(options: &Options, request: Manage) -> Result<u8, Failure> {
     if options.on("readonly") {
         return Err(Failure::plain(
             "Can't run this command in readonly mode.",
             1,
         ));
     }
-    let quiet = options.on("quiet");
-    if !options.on("immediate") {
-        let mut text = format!("{title}\n");
-        for name in &request.names {
-            text.push_str(&format!("  {name}\n"));
-        }
-        for setting in &request.settings {
-            text.push_str(&format!("  {:<14}= {}\n", setting.key, setting.value));
-        }
+    let (cluster, accounts) = (super::cluster()?, super::accounts()?);
+    told::check(&cluster, &accounts, &request)?;
+    let preview = preview(&accounts, &request)
+        .map_err(|refusal| refused(&request, &Trouble::Refused(refusal)))?;
+    let text = told::text(&cluster, &request, &preview);
+    if text.is_empty() {
+        output::print(&told::nothing(&cluster, &request));
+        return Ok(1);
+    }
+    let at_once = options.on("immediate");
+    if !at_once {
         output::print(&text);
         if !confirmed() {
             output::print(" Changes Discarded\n");
             return Ok(0);
         }
     }
-    match link::question(&Request::Manage(Box::new(request))) {
-        Ok(Reply::Managed(names)) if names.is_empty() => {
-            if !quiet {
-                output::print(&format!("{nothing}\n"));
-            }
-            Ok(1)
-        }
-        Ok(Reply::Managed(names)) => {
-            if options.on("immediate") && !quiet {
-                let lines: String = names.iter().map(|name| format!("  {name}\n")).collect();
-                output::print(&format!("{title}\n{lines}"));
+    match link::question(&Request::Manage(Box::new(request.clone()))) {
+        Ok(Reply::Managed(_)) => {
+            if at_once && !options.on("quiet") {
+                output::print(&text);
             }
             Ok(0)
         }
         Ok(_) => Err(super::unexpected()),
-        Err(trouble) => Err(match trouble.kind() {
-            Some(RefusalKind::AccessDenied) => Failure::plain(
-                " Error with request: You are running this as a user who may not change accounts",
-                1,
-            ),
-            Some(RefusalKind::Invalid) => Failure::plain(trouble.text(), 1),
-            Some(_) | None => Failure::plain(format!(" Error with request: {}", trouble.text()), 1),
-        }),
+        Err(trouble) => Err(refused(&request, &trouble)),
+    }
+}
+
+/// Slurm's words for what may not be.
+fn refused(request: &Manage, trouble: &Trouble) -> Failure {
+    let text = trouble.text();
+    let denied = trouble.kind() == Some(RefusalKind::AccessDenied);
+    match (request.entity, request.verb) {
+        _ if trouble.kind() == Some(RefusalKind::Invalid) => Failure::plain(text, 1),
+        (Entity::Account, Verb::Create) if denied => Failure::plain(
+            " error: Only admins/operators/coordinators can add accounts",
+            1,
+        ),
+        (Entity::Account, Verb::Create) => Failure::plain(
+            format!(" error: Problem adding account associations: {text}"),
+            1,
+        ),
+        (Entity::Qos, Verb::Create) => Failure::plain(format!(" Problem adding QOS: {text}"), 1),
+        (_, Verb::Create) => Failure::plain(
+            format!(" error: Problem adding user associations: {text}"),
+            1,
+        ),
+        (_, _) => Failure::plain(format!(" Error with request: {text}"), 1),
     }
 }
 
@@ -289,9 +274,13 @@ fn confirmed() -> bool {
         tv_nsec: 0,
     };
     if !poll(&mut fds, Some(&within)).is_ok_and(|ready| ready > 0) {
+        output::print("timeout\n");
         return false;
     }
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
+    if !std::io::stdin().is_terminal() {
+        output::print("\n");
+    }
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
 }
