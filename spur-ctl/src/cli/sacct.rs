@@ -20,7 +20,7 @@ use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
 use spur_core::id::Uid;
 use spur_core::manage::accounts::Accounts;
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
-use spur_core::slurm::timespec::begin::parse_past;
+use spur_core::slurm::timespec::begin::{BadBegin, parse_past};
 use spur_core::time::Millis;
 
 /// Runs that are asked for at a time.
@@ -47,6 +47,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         output::print(&sheet::help(fields::FIELDS.iter()));
         return Ok(0);
     }
+    completion_log(options)?;
     let context = context(options)?;
     let sheet = sheet(options)?;
     let query = query(options, &context.view.clock)?;
@@ -67,6 +68,19 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         output::print(&text);
     })?;
     Ok(0)
+}
+
+/// Slurm's words where no log of completed jobs is kept beside the record.
+fn completion_log(options: &Options) -> Result<(), Failure> {
+    for file in lists(options, "file") {
+        if !std::fs::metadata(&file).is_ok_and(|known| known.is_file()) {
+            return Err(Failure::plain(format!("{file} is not a valid file"), 1));
+        }
+    }
+    if local::is_on(options, "completion") || local::is_on(options, "file") {
+        return Err(Failure::plain("Slurm job completion is disabled", 1));
+    }
+    Ok(())
 }
 
 /// `--json` and `--yaml`.
@@ -171,6 +185,10 @@ fn numbers(options: &Options) -> Accounts {
     if !named && !local::is_on(options, "json") && !local::is_on(options, "yaml") {
         return Accounts::default();
     }
+    all_accounts()
+}
+
+fn all_accounts() -> Accounts {
     match link::question(&Request::Accounts) {
         Ok(Reply::Accounts(accounts)) => *accounts,
         Ok(_) | Err(_) => Accounts::default(),
@@ -226,6 +244,10 @@ fn query(options: &Options, clock: &Clock) -> Result<Query, Failure> {
     query.filter.nodes = filter::nodes(options, "nodelist")?;
     query.filter.duplicates = options.on("duplicates");
     query.local = Local::read(options)?;
+    let associations = lists(options, "associations");
+    if !associations.is_empty() {
+        query.local.charged_to(&associations, &all_accounts());
+    }
     whose(options, &mut query);
     states(options, &mut query)?;
     window(options, clock, &mut query)?;
@@ -307,9 +329,11 @@ fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Fai
         let Some(text) = options.value(long) else {
             return Ok(None);
         };
-        let read = parse_past(text, clock.now, clock.utc_offset(clock.now));
-        let bad = |_| failed(format!("Invalid time specification (pos=0): {text}"));
-        read.map(Some).map_err(bad)
+        match parse_past(text, clock.now, clock.utc_offset(clock.now)) {
+            Ok(moment) => Ok(Some(moment)),
+            Err(BadBegin::Nothing) => Ok(None),
+            Err(why) => Err(Failure::plain(why, 1)),
+        }
     };
     let (since, until) = (moment("starttime")?, moment("endtime")?);
     let jobs = !query.named.is_empty();

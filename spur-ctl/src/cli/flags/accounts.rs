@@ -21,9 +21,13 @@ pub(super) static ROWS: &[Flag] = &[
     on("allsteps", SSTAT, "every step that runs").short('a'),
     on("allusers", SACCT, "jobs of all users").short('a'),
     on("array", SACCT, "one line for each task of an array"),
-    on("associations", SACCT, "only these associations")
-        .short('x')
-        .refused("there are no associations"),
+    val(
+        "associations",
+        "LIST",
+        SACCT,
+        "only jobs of these associations, by number",
+    )
+    .short('x'),
     on(
         "batch-script",
         SACCT,
@@ -35,9 +39,12 @@ pub(super) static ROWS: &[Flag] = &[
         .alias(&["cluster"])
         .short('M')
         .env_exact(&[(SACCT, "SLURM_CLUSTERS")]),
-    on("completion", SACCT, "the completion log")
-        .short('c')
-        .refused("there is no completion log"),
+    on(
+        "completion",
+        SACCT,
+        "the completion log, of which there is none",
+    )
+    .short('c'),
     on("debug", SEFF, "say more").short('d'),
     val(
         "delimiter",
@@ -59,9 +66,13 @@ pub(super) static ROWS: &[Flag] = &[
         "the environment of the jobs that are named",
     ),
     on("federation", SACCT, "jobs of the federation").implied(ONLY_LOCAL),
-    val("file", "FILE", SACCT, "a file of the accounting text log")
-        .short('f')
-        .refused("there is no such log"),
+    val(
+        "file",
+        "FILE",
+        SACCT,
+        "a completion log, of which there is none",
+    )
+    .short('f'),
     val("format", "LIST", RECORDS, "columns as NAME[%[-]WIDTH]")
         .alias(&["fields"])
         .short('o')

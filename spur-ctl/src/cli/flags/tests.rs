@@ -165,7 +165,7 @@ fn the_reference_page_is_current() {
 
 /// Options whose recorded value differs from what the option takes: the record was made from a help text that leaves it
 /// out or shows it in an unusual way.
-const RECORDED_OTHERWISE: [&str; 43] = [
+const RECORDED_OTHERWISE: [&str; 44] = [
     "srun --no-kill",
     "sbatch --no-kill",
     "salloc --no-kill",
@@ -192,6 +192,7 @@ const RECORDED_OTHERWISE: [&str; 43] = [
     "scancel --nodelist",
     "scontrol --cluster",
     "sacct --accounts",
+    "sacct --associations",
     "sacct --clusters",
     "sacct --endtime",
     "sacct --gid",

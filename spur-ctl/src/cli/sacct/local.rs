@@ -5,6 +5,7 @@ use super::super::flags::getopt::Options;
 use super::super::resolve::filter;
 use super::{failed, lists};
 use spur_core::api::{AccountFilter, AccountedJob, JobView};
+use spur_core::manage::accounts::{Accounts, Association};
 use spur_core::slurm::timespec;
 use spur_core::time::{Millis, TimeLimit};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(super) struct Local {
     nodes: Option<Range>,
     cpus: Option<Range>,
     limit: Option<(u64, u64)>,
+    /// Accounts and users whose associations were named.
+    charged: Option<Vec<(String, String)>>,
     truncate: bool,
     tasks: bool,
 }
@@ -52,9 +55,18 @@ impl Local {
             nodes: range(options, "nnodes")?,
             cpus: range(options, "ncpus")?,
             limit: limit(options)?,
+            charged: None,
             truncate: is_on(options, "truncate"),
             tasks: is_on(options, "array"),
         })
+    }
+
+    /// Only jobs that are charged to associations with these numbers.
+    pub(super) fn charged_to(&mut self, numbers: &[String], accounts: &Accounts) {
+        let rows = accounts.associations.iter();
+        let named = rows.filter(|own| numbers.contains(&own.id.to_string()));
+        let pair = |own: &Association| (own.account.clone(), own.user.clone());
+        self.charged = Some(named.map(pair).collect());
     }
 
     /// Whether a run is one of those meant.
@@ -68,7 +80,10 @@ impl Local {
             || any(&self.groups, &owner.group)
             || any(&self.groups, &owner.gid.to_string());
         let reason = super::super::render::accounts::recorded_reason(job);
+        let pair = (&spec.account, &owner.user);
+        let charged = |all: &Vec<(String, String)>| all.iter().any(|(a, u)| (a, u) == pair);
         group
+            && self.charged.as_ref().is_none_or(charged)
             && any(&self.qos, &spec.qos)
             && any(&self.reasons, &reason)
             && any(&self.keys, &spec.extras().wckey)

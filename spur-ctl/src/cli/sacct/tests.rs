@@ -25,6 +25,27 @@ fn jobs_may_be_named_again_and_again_and_lift_the_window() {
 }
 
 #[test]
+fn logs_of_completed_jobs_are_none_and_a_moment_says_where_it_is_wrong() {
+    let said = |line: &str| {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let options = getopt::parse(Command::Sacct, &args, Source::CommandLine).unwrap();
+        completion_log(&options).unwrap_err().text
+    };
+    assert_eq!(said("-c"), "Slurm job completion is disabled\n");
+    assert_eq!(said("-f /nowhere"), "/nowhere is not a valid file\n");
+    assert_eq!(said("-f /etc/passwd"), "Slurm job completion is disabled\n");
+    let failure = read("-S now+1fortnight").unwrap_err();
+    assert_eq!(
+        (failure.text.as_str(), failure.code),
+        ("Invalid time specification (pos=4): now+1fortnight\n", 1)
+    );
+    assert_eq!(
+        read("-S 1225").unwrap().filter.since,
+        Some(Millis(1_766_620_800_000))
+    );
+}
+
+#[test]
 fn the_window_is_the_present_day_unless_said_otherwise() {
     let midnight = Millis(1_795_996_800_000);
     assert_eq!(read("").unwrap().filter.since, Some(midnight));
