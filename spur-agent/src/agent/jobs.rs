@@ -105,7 +105,8 @@ impl Agent {
         } else {
             EndReason::Cancelled
         };
-        for (_, step) in self.running.range(super::steps::of_job(job)) {
+        // The batch shell last: it takes its srun with it, which would kill its step before that was asked to end.
+        for (_, step) in self.running.range(super::steps::of_job(job)).rev() {
             if let Err(error) = step.supervisor.end(grace, reason) {
                 tracing::warn!(%job, %error, "a step's supervisor takes no order; its cgroup is killed when the grace is over");
             }

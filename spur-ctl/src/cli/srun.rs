@@ -16,6 +16,11 @@ use super::flags::Command;
 use super::flags::getopt::Options;
 use super::resolve::het;
 use super::{link, output, process, submit};
+use spur_core::api::{Reply, Request};
+use std::time::Duration;
+
+/// How long a question on the side may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
@@ -67,5 +72,17 @@ fn err(text: impl std::fmt::Display) {
 fn verbose(options: &Options, text: impl std::fmt::Display) {
     if options.on("verbose") {
         output::complain(&[format!("srun: {text}")]);
+    }
+}
+
+/// What `-v` says of how the network is described. A controller that is away is not waited for.
+async fn tell_topology(options: &Options) {
+    if !options.on("verbose") {
+        return;
+    }
+    let asked = tokio::time::timeout(ANSWER_WITHIN, link::ask(&Request::Topology)).await;
+    if let Ok(Ok(Reply::Topology(topology))) = asked {
+        let (plugin, name) = topology.plugin.names();
+        verbose(options, format_args!("{plugin}: init: {name} loaded"));
     }
 }

@@ -115,9 +115,7 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
     }
     session.outlets = outlets;
     session.announce();
-    if options.on("verbose") {
-        tell_topology(options).await;
-    }
+    super::tell_topology(options).await;
     let mut watch = std::pin::pin!(watch(&grant));
     let (mut watching, mut read) = (true, true);
     let gone = Arc::clone(&session.gone);
@@ -184,15 +182,6 @@ async fn give_up(grant: &Grant, own_job: bool) {
 async fn settle(grant: &Grant) {
     let request = Request::AwaitEnd { job: grant.job.id };
     tokio::time::timeout(SETTLE, link::ask(&request)).await.ok();
-}
-
-/// What `-v` says of the network's description. A controller that is away is not waited for.
-async fn tell_topology(options: &Options) {
-    let asked = tokio::time::timeout(LAST_WORD, link::ask(&Request::Topology)).await;
-    if let Ok(Ok(Reply::Topology(topology))) = asked {
-        let (plugin, name) = topology.plugin.names();
-        verbose(options, format_args!("{plugin}: init: {name} loaded"));
-    }
 }
 
 /// Watches the job: an owner must, or the controller takes a job of its own for abandoned. Returns when the job has ended.
