@@ -5,6 +5,7 @@ use super::sample::{time, time_in_turns};
 use crate::dev::DevCluster;
 use anyhow::Result;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Timed runs of each.
 const ROUNDS: u32 = 100;
@@ -42,8 +43,8 @@ pub(super) fn measure(bins: &Path, report: &mut Report) -> Result<()> {
     timed("squeue, nothing queued", &["squeue"])?;
     timed("sinfo", &["sinfo"])?;
     let submit = ["sbatch", "--hold", "-o", "/dev/null", "--wrap", "true"];
-    // Started like the other: in the user's name, with the same environment.
-    let mut nothing = cluster.direct(&["/bin/true"])?;
+    let mut nothing = Command::new("true");
+    nothing.stdin(Stdio::null());
     let mut sbatch = cluster.direct(&submit)?;
     let (nothing, sbatch) = time_in_turns((&mut nothing, &mut sbatch), ROUNDS)?;
     report.line(&format!(
