@@ -90,17 +90,18 @@ pub(super) fn between(old: &(Majors, Devices), new: &(Majors, Devices)) -> Vec<S
     }
     steps.extend(listed.iter().map(|&major| Step::Major(major, CLASS_LISTED)));
     // 4. Open: what the new table no longer fences.
-    steps.extend(
-        old.0
-            .keys()
-            .filter(|major| will_be(**major) == CLASS_OPEN)
-            .map(|&major| Step::Major(major, CLASS_OPEN)),
-    );
-    let mut left = gone().filter(|key| opens(key)).peekable();
-    if left.peek().is_some() {
-        steps.push(Step::Wait);
+    let open = old.0.keys().filter(|major| will_be(**major) == CLASS_OPEN);
+    steps.extend(open.map(|&major| Step::Major(major, CLASS_OPEN)));
+    steps.extend(remove(gone().filter(|key| opens(key))));
+    steps
+}
+
+/// Removes entries of devices that are open by now, once no program still runs that saw them closed.
+fn remove<'k>(keys: impl Iterator<Item = &'k RawDeviceKey>) -> Vec<Step> {
+    let mut steps: Vec<Step> = keys.map(|&key| Step::Delete(key)).collect();
+    if !steps.is_empty() {
+        steps.insert(0, Step::Wait);
     }
-    steps.extend(left.map(|&key| Step::Delete(key)));
     steps
 }
 
