@@ -23,6 +23,8 @@ pub(crate) struct Place<'s> {
     pub(crate) node: NodeId,
     pub(crate) slot: Slot<'s>,
     pub(crate) cpus: Cow<'s, IdSet>,
+    /// CPUs are chosen by their order alone, so that the choice does not change when others are taken.
+    pub(crate) steady: bool,
 }
 
 /// The shares that the parts of a job become; the caller has checked that each fits. Parts on several nodes get GPUs on the same

@@ -1,5 +1,6 @@
 //! Which nodes, and how much of each: all or nothing.
 
+mod exact;
 mod near;
 
 use super::ask::{Ask, GpuAsk, Need};
@@ -51,6 +52,10 @@ pub(crate) fn pick<'a>(source: &impl Source<'a>, ask: &Ask<'_>) -> Option<Vec<Pa
         return None;
     }
     let nodes = ask.nodes_min.max(wanted);
+    // Each node gets one at least.
+    if matches!(ask.gpus, GpuAsk::Total(total) if total < nodes) {
+        return None;
+    }
     if !ask.widen
         && let Some(parts) = equal_parts(source, ask, nodes)
     {
@@ -149,11 +154,13 @@ fn by_room<'a>(
     }
     let free = found.get_mut(source.required().len()..)?;
     free.sort_by_key(|found| (Reverse((found.tasks, found.gpus)), found.at));
-    run_of(source, ask, &found, nodes).or_else(|| {
+    let by_tasks = run_of(source, ask, &found, nodes);
+    let by_gpus = by_tasks.or_else(|| {
         let free = found.get_mut(source.required().len()..)?;
         free.sort_by_key(|found| (Reverse((found.gpus, found.tasks)), found.at));
         run_of(source, ask, &found, nodes)
-    })
+    });
+    by_gpus.or_else(|| exact::parts(source, ask, &found, nodes))
 }
 
 fn run_of<'a>(

@@ -55,6 +55,13 @@ enum Verdict {
     Barred(Wait),
 }
 
+/// What became of a job that wants devices kept.
+enum Kept {
+    Nothing,
+    Later,
+    Now(Vec<NodeShare>),
+}
+
 /// See the module.
 pub(super) struct Pass<'a> {
     cluster: &'a Cluster,
@@ -284,9 +291,12 @@ impl<'a> Pass<'a> {
             }
             kind.fails(&ask, limit);
         }
-        let own = self.heads(kind.partition, &ask);
         let kept = self.keep(key, (kind, position, limit), (ask, barred.as_ref()));
-        Verdict::Waits(own, kept)
+        if let Kept::Now(shares) = kept {
+            return Verdict::Starts(vec![Placement { job, shares }]);
+        }
+        let own = self.heads(kind.partition, &ask);
+        Verdict::Waits(own, matches!(kept, Kept::Later))
     }
 
     /// Why the first job of its partition waits for which there is no room; `None` for those behind it.
@@ -321,28 +331,29 @@ impl<'a> Pass<'a> {
             .map_or(0, |members| members.len())
     }
 
-    /// Keeps devices for a job that cannot start now, if the policy grants it and there are such; whether that is so.
+    /// Keeps devices for a job for which no place was found, if the policy grants it and there are such. If that is so from now on,
+    /// it has them: a promise whose time has come is kept.
     fn keep(
         &mut self,
         key: Key,
         (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
         (ask, barred): (Ask<'_>, Option<&Bits>),
-    ) -> bool {
+    ) -> Kept {
         let claim = Claim {
             nodes: ask.nodes_min,
             due: key.due,
         };
         let Some(before) = self.granted(kind.partition, claim) else {
-            return false;
+            return Kept::Nothing;
         };
         let Some(queueing) = self.partitions.get_mut(kind.partition) else {
-            return false;
+            return Kept::Nothing;
         };
         let cap = queueing.cap.as_ref();
         let place = kind.place_for_later((&self.rooms, cap), &ask, barred);
         let Some((allowed, required)) = place else {
             queueing.reserved = before;
-            return false;
+            return Kept::Nothing;
         };
         let wanted = Wanted {
             class: position,
@@ -356,13 +367,22 @@ impl<'a> Pass<'a> {
         };
         let Some((start, shares)) = self.reserving.reserve(&mut self.rooms, &wanted) else {
             queueing.reserved.fails(before);
-            return false;
+            return Kept::Nothing;
         };
+        let until = end_of(start, limit);
+        if start <= self.at {
+            queueing.reserved = before;
+            for share in &shares {
+                self.rooms.unbook(start, share);
+            }
+            self.take((kind.partition, until), &shares);
+            return Kept::Now(shares);
+        }
         if let Some(cap) = &mut queueing.cap {
-            cap.count(&self.rooms, &shares, (start, end_of(start, limit)));
+            cap.count(&self.rooms, &shares, (start, until));
         }
         self.reserved.insert(key.job, Reserved { start, shares });
-        true
+        Kept::Later
     }
 
     /// Takes a job's shares out of what is free, until it ends by its limit.

@@ -102,7 +102,13 @@ impl Reserving {
             let slot = steady(Slot { free, ..slot }, &wanted.ask, part.need);
             let cpus = Cow::Owned(rooms.cpus_at(part.slot, start)?);
             let node = rooms.id(part.slot)?;
-            Some((Place { node, slot, cpus }, part.need))
+            let place = Place {
+                node,
+                slot,
+                cpus,
+                steady: true,
+            };
+            Some((place, part.need))
         });
         let places: Vec<_> = places.collect();
         let shares = devices::shares(&places, &wanted.ask);
@@ -163,24 +169,23 @@ impl Reserving {
                 };
                 Cap::at(wanted.cap, (at, slot), moment)
             });
-            let later = Later {
+            Later {
                 rooms,
                 slots: slots.collect(),
                 wanted,
-            };
-            pick(&later, &wanted.ask)
+            }
         };
-        at(*moments.last()?)?;
+        at(*moments.last()?).parts(wanted.allowed)?;
         let (mut fails, mut fits) = (0, moments.len() - 1);
         while fails < fits {
             let middle = fails + (fits - fails) / 2;
-            match at(*moments.get(middle)?) {
+            match at(*moments.get(middle)?).parts(wanted.allowed) {
                 Some(_) => fits = middle,
                 None => fails = middle + 1,
             }
         }
         let start = *moments.get(fits)?;
-        Some((start, at(start)?))
+        Some((start, at(start).first_parts()?))
     }
 }
 
@@ -238,7 +243,8 @@ impl Earliest {
         }
     }
 
-    /// The first moment at which enough nodes fit, and the nodes: of those that fit at the same moment the first ones.
+    /// The first moment at which enough nodes fit, and the nodes: of all that fit then the first ones, since when each of them fits
+    /// changes with what passes.
     fn first(
         &mut self,
         rooms: &Rooms<'_>,
@@ -247,15 +253,42 @@ impl Earliest {
     ) -> Option<(Millis, Vec<u32>)> {
         let count = wanted.ask.nodes_min as usize;
         let mut ready: Vec<(Millis, u32, Option<u32>)> = Vec::new();
-        while ready.len() < count {
-            let known = self
-                .nodes
-                .peek()
-                .map(|Reverse((moment, at, _))| (*moment, *at));
-            let next = bounds
-                .get(self.seen)
-                .filter(|next| known.is_none_or(|known| *next < known));
-            if let Some((_, at)) = next {
+        let mut start: Option<Millis> = None;
+        let mut last = 0;
+        while last < count {
+            let Some((moment, at, version)) = self.next(rooms, (futures, bounds), wanted) else {
+                break;
+            };
+            ready.push((moment, at, version));
+            if start.is_some_and(|start| moment > start) {
+                break;
+            }
+            if ready.len() >= count {
+                start = Some(moment);
+                last = ready.iter().filter(|(other, ..)| *other == moment).count();
+            }
+        }
+        self.nodes.extend(ready.iter().map(|entry| Reverse(*entry)));
+        let start = start?;
+        let then = ready.into_iter().filter(|(moment, ..)| *moment <= start);
+        let mut nodes: Vec<u32> = then.map(|(_, at, _)| at).collect();
+        nodes.sort_unstable();
+        nodes.truncate(count);
+        Some((start, nodes))
+    }
+
+    /// The next node by the moment at which it fits, of those of the same moment in order.
+    fn next(
+        &mut self,
+        rooms: &Rooms<'_>,
+        (futures, bounds): (&mut Futures, &mut Bounds),
+        wanted: &Wanted<'_>,
+    ) -> Option<(Millis, u32, Option<u32>)> {
+        loop {
+            let known = self.nodes.peek();
+            let known = known.map(|Reverse((moment, at, _))| (*moment, *at));
+            let next = bounds.get(self.seen);
+            if let Some((_, at)) = next.filter(|next| known.is_none_or(|known| *next < known)) {
                 self.seen += 1;
                 if wanted.allowed.contains(at as usize) {
                     let bound = futures.gpus_from(rooms, at as usize, self.need.gpus);
@@ -264,28 +297,19 @@ impl Earliest {
                 }
                 continue;
             }
-            let Some(Reverse((moment, at, version))) = self.nodes.pop() else {
-                break;
-            };
+            let Reverse((moment, at, version)) = self.nodes.pop()?;
             let now = rooms.versions.get(at as usize).copied();
             if version.is_some() && version == now {
-                ready.push((moment, at, version));
-                continue;
+                return Some((moment, at, version));
             }
             let fits = |slot: &Slot<'_>, moment: Millis| {
                 let slot = Cap::at(wanted.cap, (at as usize, *slot), moment);
                 slot.fits(&wanted.ask, self.need)
             };
             let moment = futures.first(rooms, (at as usize, self.need.gpus), fits);
-            self.nodes
-                .extend(moment.map(|moment| Reverse((moment, at, now))));
+            let found = moment.map(|moment| Reverse((moment, at, now)));
+            self.nodes.extend(found);
         }
-        self.nodes.extend(ready.iter().map(|entry| Reverse(*entry)));
-        let last = ready.get(count.checked_sub(1)?);
-        let start = last.map(|(start, ..)| *start)?;
-        let mut nodes: Vec<u32> = ready.into_iter().map(|(_, at, _)| at).collect();
-        nodes.sort_unstable();
-        Some((start, nodes))
     }
 }
 
@@ -317,32 +341,105 @@ struct Later<'l, 'a> {
     wanted: &'l Wanted<'l>,
 }
 
-impl<'a> Source<'a> for Later<'_, 'a> {
+impl Later<'_, '_> {
+    /// Parts on some of these nodes.
+    fn parts(&self, among: &Bits) -> Option<Vec<Part>> {
+        pick(&Among { later: self, among }, &self.wanted.ask)
+    }
+
+    /// Parts on the first nodes that hold the job, by their order alone and not by how much room there is: of all sets of nodes that
+    /// do that whose last node comes first, then the one before it, and so on. In a fabric, those of the first domain of the lowest
+    /// level that holds it.
+    fn first_parts(&self) -> Option<Vec<Part>> {
+        let near = self.domains().into_iter();
+        let mut near = near.filter_map(|among| Some((self.parts(&among)?, among)));
+        let (mut parts, among) = match near.next() {
+            Some(found) => found,
+            None => {
+                let all = self.wanted.allowed;
+                (self.parts(all)?, all.clone())
+            }
+        };
+        let mut fixed = among.emptied();
+        self.wanted.required.iter().for_each(|at| fixed.set(*at));
+        let mut open: Vec<usize> = among.iter().filter(|at| !fixed.contains(*at)).collect();
+        // Every round fixes a node.
+        for _ in 0..=open.len() {
+            let used = parts.iter().map(|part| part.slot);
+            let last = used.filter(|at| !fixed.contains(*at)).max();
+            let Some(last) = last else {
+                break;
+            };
+            let (mut fails, mut fits) = (0, open.partition_point(|at| *at <= last));
+            while fails < fits {
+                let middle = fails + (fits - fails) / 2;
+                let mut among = fixed.clone();
+                open.iter().take(middle).for_each(|at| among.set(*at));
+                match self.parts(&among) {
+                    Some(found) => (fits, parts) = (middle, found),
+                    None => fails = middle + 1,
+                }
+            }
+            let Some(needed) = fits.checked_sub(1) else {
+                break;
+            };
+            fixed.set(*open.get(needed)?);
+            open.truncate(needed);
+        }
+        self.parts(&fixed).or(Some(parts))
+    }
+
+    /// The nodes of each domain of the fabric, lowest level first.
+    fn domains(&self) -> Vec<Bits> {
+        let Some(fabric) = self.rooms.fabric() else {
+            return Vec::new();
+        };
+        let mut domains: BTreeMap<(u32, usize), Bits> = BTreeMap::new();
+        for at in self.wanted.allowed.iter() {
+            for domain in fabric.levels_above(self.rooms.leaf(at)) {
+                let bits = domains.entry(domain);
+                bits.or_insert_with(|| self.wanted.allowed.emptied())
+                    .set(at);
+            }
+        }
+        let least = self.wanted.ask.nodes_min as usize;
+        let domains = domains.into_values();
+        domains.filter(|bits| bits.len() >= least).collect()
+    }
+}
+
+/// The same, of which only some nodes may be used.
+struct Among<'m, 'l, 'a> {
+    later: &'m Later<'l, 'a>,
+    among: &'m Bits,
+}
+
+impl<'a> Source<'a> for Among<'_, '_, 'a> {
     fn candidates(&self, _: &Ask<'_>, _: Need) -> impl Iterator<Item = usize> {
-        self.wanted.allowed.iter()
+        self.among.iter()
     }
 
     fn slot(&self, position: usize) -> Slot<'a> {
-        self.slots[position]
+        self.later.slots[position]
     }
 
     fn required(&self) -> &[usize] {
-        self.wanted.required
+        self.later.wanted.required
     }
 
     fn fabric(&self) -> Option<&Fabric> {
-        self.rooms.fabric()
+        self.later.rooms.fabric()
     }
 
     fn leaf(&self, position: usize) -> Option<usize> {
-        self.rooms.leaf(position)
+        self.later.rooms.leaf(position)
     }
 
     fn rank(&self, position: usize) -> usize {
-        self.rooms.rank(position)
+        self.later.rooms.rank(position)
     }
 
     fn weight(&self, position: usize) -> u32 {
-        self.rooms.weight(position)
+        self.later.rooms.weight(position)
     }
 }

@@ -159,7 +159,13 @@ impl<'a> Rooms<'a> {
                 }
             }
             let node = self.id(part.slot)?;
-            Some((Place { node, slot, cpus }, part.need))
+            let place = Place {
+                node,
+                slot,
+                cpus,
+                steady: false,
+            };
+            Some((place, part.need))
         };
         let places: Vec<_> = parts.iter().filter_map(place).collect();
         devices::shares(&places, ask)

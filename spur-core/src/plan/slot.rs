@@ -132,11 +132,37 @@ impl<'a> Slot<'a> {
         if tasks == 0 || !ask.is_bound() {
             return tasks;
         }
-        // What holds some tasks holds fewer as well, so the border is found by halving.
+        match ask.gpus {
+            // More GPUs lie near more CPUs, so any number of them may be the one with which most tasks lie as they should.
+            GpuAsk::Total(total) => {
+                let with = 1..=self.gpu_room(ask).min(total);
+                let with = with.map(|gpus| self.tasks_with(ask, gpus));
+                with.max().unwrap_or(0)
+            }
+            GpuAsk::PerTask(_) => {
+                let bound = |tasks: &u32| devices::are_bound(self, ask, ask.least_with(*tasks));
+                (1..=tasks).rev().find(bound).unwrap_or(0)
+            }
+            GpuAsk::PerNode(gpus) => self.tasks_with(ask, gpus),
+            GpuAsk::No => self.tasks_with(ask, 0),
+        }
+    }
+
+    /// How many tasks of this ask fit here if the job gets so many GPUs.
+    pub(crate) fn tasks_with(&self, ask: &Ask<'_>, gpus: u32) -> u32 {
+        let tasks = self.task_count(ask);
+        if tasks == 0 || !ask.is_bound() {
+            return tasks;
+        }
+        // With the same GPUs, what holds some tasks holds fewer as well, so the border is found by halving.
         let (mut fits, mut fails) = (0, tasks.saturating_add(1));
         while fails - fits > 1 {
             let middle = fits + (fails - fits) / 2;
-            if devices::are_bound(self, ask, ask.least_with(middle)) {
+            let need = Need {
+                tasks: middle,
+                gpus,
+            };
+            if devices::are_bound(self, ask, need) {
                 fits = middle;
             } else {
                 fails = middle;

@@ -10,6 +10,7 @@ use super::slot::{Free, Slot};
 use crate::id::{JobId, NodeId};
 use crate::resources::{IdSet, NodeShare};
 use crate::time::Millis;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Milliseconds until what should be free and is not counts as free: jobs past their limit, nodes that are cleaned up.
@@ -132,10 +133,19 @@ fn counts(shape: &Shape, cpus: &IdSet) -> [u16; DOMAINS] {
 }
 
 /// Something that comes back.
-struct Return {
+struct Return<'r> {
     at: Millis,
     gpus: Mask,
     cpus: [u16; DOMAINS],
+    /// The same by id, where that matters.
+    ids: Option<&'r IdSet>,
+    memory: u64,
+}
+
+/// What is kept until a moment, but for its CPUs.
+struct Kept {
+    end: Millis,
+    gpus: Mask,
     memory: u64,
 }
 
@@ -156,15 +166,15 @@ impl Rooms<'_> {
         steps
     }
 
-    fn future_into(&self, at: usize, held: &Held, into: &mut Vec<Step>) {
-        let (Some(slot), Some(row)) = (self.slots.get(at), self.rows.get(at)) else {
-            return;
-        };
-        let shape = slot.shape;
-        let running = row.holds.iter().map(|hold| Return {
+    /// What comes back on a node, by its moment; CPUs by id only where some are kept.
+    fn returns(&self, at: usize, held: &Held) -> Option<Vec<Return<'_>>> {
+        let shape = self.slots.get(at)?.shape;
+        let node = self.id(at).filter(|_| !held.list.is_empty());
+        let running = self.rows.get(at)?.holds.iter().map(|hold| Return {
             at: self.over(hold.until),
             gpus: hold.gpus,
             cpus: hold.cpus,
+            ids: node.and_then(|node| self.share_of(hold.job, node)),
             memory: hold.memory,
         });
         let taken = self.taken.get(at).into_iter().flatten();
@@ -172,19 +182,36 @@ impl Rooms<'_> {
             at: taken.until,
             gpus: mask_of(&taken.share.gpus),
             cpus: counts(shape, &taken.share.cpus),
+            ids: Some(&taken.share.cpus),
             memory: taken.share.memory_mib,
         });
-        let mut returns: Vec<Return> = running.chain(started).collect();
+        let mut returns: Vec<Return<'_>> = running.chain(started).collect();
         returns.sort_by_key(|back| back.at);
-        let kept: Vec<(Millis, Return)> =
-            held.list.iter().map(|booked| kept(shape, booked)).collect();
+        Some(returns)
+    }
+
+    fn future_into(&self, at: usize, held: &Held, into: &mut Vec<Step>) {
+        let (Some(slot), Some(row)) = (self.slots.get(at), self.rows.get(at)) else {
+            return;
+        };
+        let shape = slot.shape;
+        let Some(returns) = self.returns(at, held) else {
+            return;
+        };
+        let kept: Vec<Kept> = held.list.iter().map(kept).collect();
         let mut times = vec![self.at];
         times.extend(returns.iter().map(|back| back.at));
-        times.extend(kept.iter().map(|(end, _)| *end));
+        times.extend(kept.iter().map(|kept| kept.end));
         times.sort_unstable();
         times.dedup();
         let mut left = returns.as_slice();
         let mut free = slot.free;
+        // A CPU that is kept and not free yet counts once, so what is kept is told by ids.
+        let keeps = !held.list.is_empty();
+        let mut ids = keeps
+            .then(|| self.free_cpus(at))
+            .flatten()
+            .map(Cow::into_owned);
         let step = |time: Millis| {
             let back = left.partition_point(|back| back.at <= time);
             let (now, later) = left.split_at(back);
@@ -194,19 +221,22 @@ impl Rooms<'_> {
                     *free = free.saturating_add(cpus);
                 }
                 free.memory = free.memory.saturating_add(back.memory);
+                if let (Some(ids), Some(back)) = (&mut ids, back.ids) {
+                    ids.union_with(back);
+                }
             }
             let mut busy = later.iter().fold(row.sick, |busy, back| busy | back.gpus);
             let mut here = Free {
                 idle: later.is_empty(),
                 ..free
             };
-            for (_, kept) in kept.iter().filter(|(end, _)| *end > time) {
+            for kept in kept.iter().filter(|kept| kept.end > time) {
                 busy |= kept.gpus;
-                for (free, cpus) in here.cpus.iter_mut().zip(kept.cpus) {
-                    *free = free.saturating_sub(cpus);
-                }
                 here.memory = here.memory.saturating_sub(kept.memory);
                 here.idle = false;
+            }
+            if let Some(ids) = &ids {
+                here.cpus = counts(shape, &without(ids, held, time));
             }
             here.gpus = shape.all_gpus() & !shape.layout().closure(busy);
             Step {
@@ -255,11 +285,10 @@ impl Rooms<'_> {
                 cpus.union_with(&taken.share.cpus);
             }
         }
-        let held = self.held(position).into_iter().flat_map(Held::list);
-        for booked in held.filter(|booked| booked.end > moment) {
-            cpus.subtract(&booked.share.cpus);
-        }
-        Some(cpus)
+        Some(match self.held(position) {
+            Some(held) => without(&cpus, held, moment),
+            None => cpus,
+        })
     }
 
     /// CPUs that a job holds on a node.
@@ -271,14 +300,21 @@ impl Rooms<'_> {
     }
 }
 
-fn kept(shape: &Shape, booked: &Booked) -> (Millis, Return) {
-    let kept = Return {
-        at: booked.start,
+fn kept(booked: &Booked) -> Kept {
+    Kept {
+        end: booked.end,
         gpus: mask_of(&booked.share.gpus),
-        cpus: counts(shape, &booked.share.cpus),
         memory: booked.share.memory_mib,
-    };
-    (booked.end, kept)
+    }
+}
+
+/// CPUs without those that are kept until after a moment.
+fn without(cpus: &IdSet, held: &Held, moment: Millis) -> IdSet {
+    let mut left = cpus.clone();
+    for booked in held.list.iter().filter(|booked| booked.end > moment) {
+        left.subtract(&booked.share.cpus);
+    }
+    left
 }
 
 /// Futures of nodes, each worked out when it is first asked for and again when the node has changed.

@@ -11,7 +11,10 @@ pub(super) fn choose(place: &Place<'_>, ask: &Ask<'_>, need: Need, gpus: Mask) -
     let slot = &place.slot;
     let mut pick = Pick {
         free: &place.cpus,
-        threads: slot.shape.threads_per_core.max(1),
+        threads: match place.steady {
+            true => 1,
+            false => slot.shape.threads_per_core.max(1),
+        },
         chosen: IdSet::new(),
         left: ask.cpus_for(need),
     };
@@ -26,7 +29,7 @@ pub(super) fn choose(place: &Place<'_>, ask: &Ask<'_>, need: Need, gpus: Mask) -
     } else if near.is_some() {
         in_proportion(&mut pick, slot, gpus);
     } else if gpus == 0 {
-        away_from_gpus(&mut pick, slot);
+        away_from_gpus(&mut pick, place);
     }
     let domains = slot.shape.domains();
     for (domain, at) in domains.iter().zip(0..) {
@@ -173,7 +176,8 @@ fn in_proportion(pick: &mut Pick<'_>, slot: &Slot<'_>, gpus: Mask) {
 }
 
 /// A job without GPUs goes to one domain if one holds it, and where it takes CPUs from the fewest free GPUs.
-fn away_from_gpus(pick: &mut Pick<'_>, slot: &Slot<'_>) {
+fn away_from_gpus(pick: &mut Pick<'_>, place: &Place<'_>) {
+    let slot = &place.slot;
     let domains = slot.shape.domains();
     if domains.len() < 2 {
         return;
@@ -187,7 +191,10 @@ fn away_from_gpus(pick: &mut Pick<'_>, slot: &Slot<'_>) {
     let mut order: Vec<(bool, u32, u16, usize)> = Vec::new();
     for (at, cpus) in slot.free.cpus.into_iter().enumerate().take(domains.len()) {
         let too_small = u32::from(cpus) < pick.left;
-        order.push((too_small, free_gpus(at), cpus, at));
+        order.push(match place.steady {
+            true => (too_small, 0, 0, at),
+            false => (too_small, free_gpus(at), cpus, at),
+        });
     }
     order.sort_unstable();
     for (.., at) in order {

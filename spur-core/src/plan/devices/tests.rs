@@ -100,6 +100,7 @@ fn give(
             node: Default::default(),
             slot,
             cpus: Cow::Borrowed(&cpus),
+            steady: false,
         };
         shares(&[(place, need)], ask).remove(0)
     });

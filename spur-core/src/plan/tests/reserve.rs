@@ -1,12 +1,16 @@
 //! What is kept for jobs that wait, and for how long others wait for it.
 
 use crate::event::Event;
-use crate::fixture::{World, gang, partition};
+use crate::fixture::{World, batch, gang, gpus, inventory, partition};
 use crate::id::{JobId, NodeId, Uid};
 use crate::job::spec::JobSpec;
 use crate::job::state::JobState;
 use crate::node::AdminState;
+use crate::plan::ask::{Ask, GpuAsk, Need};
+use crate::plan::fit::{Source, pick};
 use crate::plan::outlook::{Asked, Basis, Expected};
+use crate::plan::shape::Shape;
+use crate::plan::slot::Slot;
 use crate::plan::{Budget, Plan, plan, policy};
 use crate::time::{Millis, TimeLimit};
 
@@ -194,4 +198,123 @@ fn estimates_follow_the_queue() {
     assert!(starts.iter().all(Option::is_some));
     let held = expected(&world, &found, impossible);
     assert_eq!((held.start, held.basis), (None, Basis::Never));
+}
+
+#[test]
+fn what_is_kept_in_unequal_parts_does_not_move_when_something_else_is_taken() {
+    let mut world = World::new(3, 8);
+    for _ in 0..3 {
+        world.start(secs(1, 7, 1_000));
+    }
+    let wide = world.submit(JobSpec {
+        gpus_total: gpus(12),
+        time_limit: Some(TimeLimit::Secs(1_000)),
+        ..batch()
+    });
+    let before = world.plan().outlook.reserved[&wide].clone();
+    let nodes: Vec<u32> = before.shares.iter().map(|share| share.node.0).collect();
+    assert_eq!(nodes, [0, 1], "the first that hold it");
+    // Free GPUs that are not kept: the nodes no longer have the same room then.
+    let small = [0, 1, 2].map(|_| world.submit(secs(1, 1, 9_000)));
+    let now = world.plan();
+    assert!(small.iter().any(|job| runs(&world, *job)));
+    assert_eq!(now.outlook.reserved[&wide].shares, before.shares);
+    assert_eq!(world.plan().outlook.reserved[&wide].shares, before.shares);
+}
+
+#[test]
+fn a_cpu_that_is_kept_and_in_use_counts_once() {
+    let mut world = World::of(2, &inventory(4, 16_384, 4));
+    let on = |node: &str, cpus: u32, gpus: u32, secs: u64| JobSpec {
+        nodelist: vec![node.to_owned()],
+        cpus_per_task: cpus,
+        time_limit: Some(TimeLimit::Secs(secs)),
+        ..gang(1, gpus)
+    };
+    let first = world.start(on("n1", 2, 1, 1_000));
+    world.start(on("n2", 4, 0, 500));
+    let kept = world.submit(on("n1", 2, 4, 5_000));
+    let both = world.submit(JobSpec {
+        cpus_per_task: 2,
+        ..secs(2, 0, 5_000)
+    });
+    let budget = Budget {
+        depth: Some(2),
+        ..Budget::default()
+    };
+    let found = plan(&world.cluster, world.now, budget);
+    let reserved = &found.outlook.reserved;
+    assert_eq!(
+        reserved[&kept].shares[0].cpus,
+        world.job(first).allocation[0].cpus
+    );
+    // CPUs 2 and 3 of `n1` are free all the time.
+    assert!(reserved[&both].start < reserved[&kept].start);
+}
+
+#[test]
+fn a_total_of_gpus_is_on_no_more_nodes_than_it_has_gpus() {
+    let spec = JobSpec {
+        gpus_total: gpus(1),
+        ..batch()
+    };
+    let wide = Ask {
+        nodes_max: 3,
+        ..Ask::of(&spec)
+    };
+    assert_eq!(wide.gpus, GpuAsk::Total(1));
+    let shape = Shape::of(&inventory(4, 16_384, 4));
+    let nodes = Nodes(vec![Slot::empty(&shape); 2], vec![0, 1]);
+    assert_eq!(pick(&nodes, &wide), None);
+}
+
+/// Nodes, and which of them the job must get.
+struct Nodes<'a>(Vec<Slot<'a>>, Vec<usize>);
+
+impl<'a> Source<'a> for Nodes<'a> {
+    fn candidates(&self, _: &Ask<'_>, _: Need) -> impl Iterator<Item = usize> {
+        0..self.0.len()
+    }
+
+    fn slot(&self, position: usize) -> Slot<'a> {
+        self.0[position]
+    }
+
+    fn required(&self) -> &[usize] {
+        &self.1
+    }
+}
+
+#[test]
+fn what_fits_is_found_though_neither_the_most_tasks_nor_the_most_gpus_hold_it() {
+    let spec = batch();
+    // Two nodes of four; (CPUs, GPUs), and whether 4 tasks and 4 GPUs fit.
+    let cases: [(&[(u32, u32)], bool); 4] = [
+        (&[(4, 1), (1, 4), (2, 2), (2, 2)], true),
+        (&[(4, 1), (1, 3), (3, 1), (1, 2)], true),
+        (&[(3, 1), (1, 2), (2, 1)], false),
+        (&[(4, 4), (4, 4)], true),
+    ];
+    for (sizes, fits) in cases {
+        let shapes = sizes
+            .iter()
+            .map(|(cpus, gpus)| Shape::of(&inventory(*cpus, 16_384, *gpus)));
+        let shapes: Vec<Shape> = shapes.collect();
+        let nodes = Nodes(shapes.iter().map(Slot::empty).collect(), Vec::new());
+        let ask = Ask {
+            nodes_min: 2,
+            nodes_max: 2,
+            tasks: Some(4),
+            gpus: GpuAsk::Total(4),
+            ..Ask::of(&spec)
+        };
+        let parts = pick(&nodes, &ask);
+        assert_eq!(parts.is_some(), fits, "{sizes:?}");
+        let needs = parts
+            .iter()
+            .flatten()
+            .map(|part| (part.need.tasks, part.need.gpus));
+        let sum = needs.fold((0, 0), |sum, need| (sum.0 + need.0, sum.1 + need.1));
+        assert!(!fits || sum == (4, 4), "{sizes:?}: {parts:?}");
+    }
 }

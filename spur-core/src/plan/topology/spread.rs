@@ -82,6 +82,15 @@ impl Fabric {
         self.above(leaf).any(|above| above == domain)
     }
 
+    /// A leaf and all domains above it, each with its level.
+    pub(crate) fn levels_above(
+        &self,
+        leaf: Option<usize>,
+    ) -> impl Iterator<Item = (u32, usize)> + '_ {
+        let level = |at: usize| Some((self.domains.get(at)?.level, at));
+        self.above(leaf).filter_map(level)
+    }
+
     /// A domain and all above it.
     fn above(&self, leaf: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(leaf, |at| self.domains.get(*at)?.parent)
