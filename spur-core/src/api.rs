@@ -5,6 +5,7 @@ mod accounts;
 mod filter;
 mod grant;
 mod lines;
+mod node;
 mod refusal;
 mod stats;
 mod why;
@@ -16,6 +17,7 @@ pub use accounts::{
 pub use filter::JobFilter;
 pub use grant::{Grant, GrantNode, WouldStart};
 pub use lines::{JobLines, LinesMaker};
+pub use node::NodeView;
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, NodeRows, Release, StartBasis, StartEstimate, Stop, Stopped};
 
@@ -447,6 +449,9 @@ pub struct JobView {
     /// Which component it is, if it is one of a heterogeneous job.
     #[serde(default)]
     pub het: Option<HetPart>,
+    /// Whether a job that comes first in its partition waited when this one started.
+    #[serde(default)]
+    pub backfilled: bool,
 }
 
 /// A step as queries show it.
@@ -466,35 +471,4 @@ pub struct StepView {
     pub shares: Vec<StepShare>,
     /// Highest status.
     pub exit: ExitStatus,
-}
-
-/// A node as queries show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeView {
-    /// The node.
-    pub node: crate::node::Node,
-    /// Partitions that it is in.
-    pub partitions: Vec<String>,
-    /// Jobs whose clean-up it still owes.
-    pub completing: bool,
-    /// Held back for a waiting job (`PLANNED`).
-    pub planned: bool,
-    /// Its features, configured and its own.
-    #[serde(default)]
-    pub features: Vec<String>,
-    /// Its weight; 0 from controllers that do not say.
-    #[serde(default)]
-    pub weight: u32,
-    /// A remark of an operator.
-    #[serde(default)]
-    pub comment: String,
-    /// `Extra`.
-    #[serde(default)]
-    pub extra: String,
-    /// Reservations that hold it now; filled in by the one who answers.
-    #[serde(default)]
-    pub reservations: Vec<String>,
-    /// Whether one of them is for maintenance; filled in by the one who answers.
-    #[serde(default)]
-    pub maintenance: bool,
 }

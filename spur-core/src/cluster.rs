@@ -41,6 +41,7 @@ use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
 use crate::plan::predict::History;
+use crate::resources::MemoryRequest;
 use crate::time::Millis;
 use crate::topology::Topology;
 use index::Index;
@@ -85,6 +86,9 @@ pub struct Cluster {
     /// One more than the greatest index of an array's task; 0: Slurm's default.
     #[serde(default)]
     pub max_array_size: u32,
+    /// Memory of jobs that ask for none, in partitions that say nothing of it; `Default` is all that a node has.
+    #[serde(default)]
+    pub default_memory: MemoryRequest,
     /// What operators changed over the configuration, reservations, and accounts.
     #[serde(default)]
     pub managed: Managed,
@@ -128,6 +132,7 @@ impl Cluster {
                 node_config,
                 topology,
                 max_array_size,
+                default_memory,
             } => {
                 let new = update::Configuration {
                     cluster,
@@ -137,6 +142,7 @@ impl Cluster {
                     node_config,
                     topology,
                     max_array_size: *max_array_size,
+                    default_memory: *default_memory,
                 };
                 self.on_configured(&new, fx)
             }
@@ -172,7 +178,8 @@ impl Cluster {
                 job,
                 shares,
                 generation,
-            } => self.on_placed(at, *job, shares, *generation, fx),
+                backfilled,
+            } => self.on_placed(at, *job, (shares, *generation, *backfilled), fx),
             Event::Explained { reasons } => self.on_explained(reasons, fx),
             Event::StepGranted {
                 job,

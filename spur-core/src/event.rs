@@ -9,7 +9,7 @@ use crate::job::step::StepShare;
 use crate::manage::Change;
 use crate::node::{AdminState, FenceState, GpuNote, NodeConfig, StuckJob};
 use crate::partition::{Partition, PartitionState};
-use crate::resources::{IdSet, Inventory, NodeShare};
+use crate::resources::{IdSet, Inventory, MemoryRequest, NodeShare};
 use crate::time::{Millis, TimeLimit};
 use crate::topology::Topology;
 use crate::usage::idle::Idle;
@@ -87,6 +87,9 @@ pub enum Event {
         /// `MaxArraySize`: one more than the greatest index of an array's task; 0: Slurm's default.
         #[serde(default)]
         max_array_size: u32,
+        /// Memory of jobs that ask for none, in partitions that say nothing of it.
+        #[serde(default)]
+        default_memory: MemoryRequest,
     },
     /// An agent connected.
     NodeConnected(NodeHello),
@@ -136,6 +139,9 @@ pub enum Event {
         shares: Vec<NodeShare>,
         /// Generation of this placement; higher than any before.
         generation: Generation,
+        /// Whether a job that comes first in its partition waited then.
+        #[serde(default)]
+        backfilled: bool,
     },
     /// The planner says why jobs wait; only changes are logged.
     Explained {

@@ -144,6 +144,7 @@ impl World {
         };
         world.does(Event::Configured {
             max_array_size: 0,
+            default_memory: Default::default(),
             cluster: "test".to_owned(),
             partitions: vec![partition("gpu")],
             min_job_age: 300,

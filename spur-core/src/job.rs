@@ -109,6 +109,9 @@ pub struct Job {
     /// Which component it is, if it is one of a heterogeneous job.
     #[serde(default)]
     pub het: Option<HetPart>,
+    /// Whether a job that comes first in its partition waited when this one started.
+    #[serde(default)]
+    pub backfilled: bool,
 }
 
 impl Job {

@@ -76,6 +76,8 @@ pub struct Placement {
     pub job: JobId,
     /// What it gets, in node order.
     pub shares: Vec<NodeShare>,
+    /// Whether a job that comes first in its partition waits.
+    pub backfilled: bool,
 }
 
 /// What one pass found.

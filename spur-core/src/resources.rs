@@ -305,9 +305,10 @@ pub struct GpuCount {
 }
 
 /// Memory as asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MemoryRequest {
     /// The partition's or cluster's default.
+    #[default]
     Default,
     /// MiB on each node; 0 means all of the node's memory (`--mem=0`).
     PerNode(u64),

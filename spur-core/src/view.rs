@@ -66,6 +66,7 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         suspended: job.suspended,
         suspended_ms: job.suspended_ms,
         het: job.het,
+        backfilled: job.backfilled,
     }
 }
 

@@ -10,6 +10,7 @@ use spur_core::event::Event;
 use spur_core::id::NodeName;
 use spur_core::node::NodeConfig;
 use spur_core::partition::Partition;
+use spur_core::resources::MemoryRequest;
 use spur_core::slurm::hostlist;
 use spur_core::topology::Topology;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,10 @@ struct Raw {
     max_array_size: u32,
     #[serde(default = "default_node_timeout")]
     node_timeout: u64,
+    #[serde(default)]
+    default_mem_per_cpu: u64,
+    #[serde(default)]
+    default_mem_per_node: u64,
     #[serde(default)]
     accounting: RawAccounting,
     #[serde(default)]
@@ -130,6 +135,8 @@ pub struct Config {
     pub max_array_size: u32,
     /// Seconds of silence after which a node is lost; at least 1.
     pub node_timeout: u64,
+    /// Memory of jobs that ask for none, in partitions that say nothing of it.
+    pub default_memory: MemoryRequest,
     /// What is kept of jobs after their end.
     pub accounting: Accounting,
     /// Partitions in written order; exactly one is the default.
@@ -207,6 +214,7 @@ impl Config {
             node_config: self.nodes.clone(),
             topology: self.topology.clone(),
             max_array_size: self.max_array_size,
+            default_memory: self.default_memory,
         }
     }
 
@@ -263,6 +271,8 @@ impl Raw {
             min_job_age,
             max_array_size,
             node_timeout,
+            default_mem_per_cpu,
+            default_mem_per_node,
             accounting,
             partition,
             node,
@@ -279,6 +289,7 @@ impl Raw {
         if node_timeout == 0 {
             return Err("node_timeout = 0: use at least 1 second".to_owned());
         }
+        let default_memory = default_memory(default_mem_per_cpu, default_mem_per_node)?;
         let keep_days = accounting.keep_days;
         if !(1..=KEEP_DAYS_MAX).contains(&keep_days) {
             return Err(format!(
@@ -307,6 +318,7 @@ impl Raw {
             min_job_age,
             max_array_size,
             node_timeout,
+            default_memory,
             accounting: Accounting {
                 keep_days,
                 enforce: accounting_enforce,
@@ -316,6 +328,16 @@ impl Raw {
             nodes,
             topology,
         })
+    }
+}
+
+/// Memory of jobs that ask for none, of which at most one may be said.
+fn default_memory(per_cpu: u64, per_node: u64) -> Result<MemoryRequest, String> {
+    match (per_cpu, per_node) {
+        (0, 0) => Ok(MemoryRequest::Default),
+        (0, mib) => Ok(MemoryRequest::PerNode(mib)),
+        (mib, 0) => Ok(MemoryRequest::PerCpu(mib)),
+        (_, _) => Err("default_mem_per_node: give this or default_mem_per_cpu".to_owned()),
     }
 }
 

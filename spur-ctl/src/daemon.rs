@@ -14,6 +14,7 @@ use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
 use clap::Parser;
 use spur_core::manage::Setting;
+use spur_core::resources::MemoryRequest;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::IsTerminal;
@@ -257,7 +258,11 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
     .filter(|(what, _)| config.accounting.enforce.contains(what))
     .map(|(_, word)| *word)
     .collect();
-    let default = config.partitions.iter().find(|partition| partition.default);
+    let (per_cpu, per_node) = match config.default_memory {
+        MemoryRequest::PerCpu(mib) => (mib, 0),
+        MemoryRequest::PerNode(mib) => (0, mib),
+        MemoryRequest::Default | MemoryRequest::PerGpu(_) => (0, 0),
+    };
     let all = [
         ("file", file.display().to_string()),
         ("state_dir", config.state_dir.display().to_string()),
@@ -265,12 +270,8 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
         ("node_timeout", config.node_timeout.to_string()),
         ("max_array_size", config.max_array_size.to_string()),
         ("enforce", enforce.join(",")),
-        (
-            "default_mem_per_cpu",
-            default
-                .map_or(0, |partition| partition.default_mem_per_cpu)
-                .to_string(),
-        ),
+        ("default_mem_per_cpu", per_cpu.to_string()),
+        ("default_mem_per_node", per_node.to_string()),
     ];
     let setting = |(key, value): (&str, String)| Setting {
         key: key.to_owned(),

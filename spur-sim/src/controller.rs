@@ -385,6 +385,7 @@ impl Controller {
 fn configuration() -> Event {
     Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "sim".to_owned(),
         partitions: vec![open_partition("sim", 512)],
         min_job_age: 600,

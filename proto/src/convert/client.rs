@@ -13,7 +13,7 @@ use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
 use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::extras::{Extras, Warning};
 use spur_core::job::het::HetPart;
-use spur_core::job::spec::{GresFlags, JobKind, JobSpec, Switches};
+use spur_core::job::spec::{Given, GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
 use spur_core::job::step::{StepSpec, StepState};
 use spur_core::manage::accounts::{Account, Accounts, Association, Qos, User};
@@ -172,6 +172,9 @@ record!(GresFlags = GresFlags {
     req enforce_binding, req disable_binding, req one_task_per_sharing, req multiple_tasks_per_sharing,
     req allow_task_sharing,
 });
+record!(Given = Given {
+    req account, req partition, req qos, req memory,
+});
 choice!(
     JobAct = JobAct {
         Hold,
@@ -213,7 +216,7 @@ record!(JobSpec = JobSpec {
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
     req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
     def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
-    def contiguous, def array, def dependency, opt kill_on_invalid_dep, opt extras, def submit_line,
+    def contiguous, def array, def dependency, opt kill_on_invalid_dep, opt extras, def submit_line, def given, def association,
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
@@ -228,7 +231,7 @@ record!(JobView = JobView {
     req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
-    opt array, def dependency, opt suspended, def suspended_ms, opt het,
+    opt array, def dependency, opt suspended, def suspended_ms, opt het, def backfilled,
 });
 record!(JobLines = JobLines {
     rep words, rep ids, rep states, rep completing, rep reasons, rep unavailable, rep names, rep partitions, rep users, rep accounts, rep qos, rep nodes, rep tasks, rep uids, rep priorities, rep sizes, rep arrays, rep indices, rep throttles, rep limits, rep submitted, rep begins, rep started, rep ended, rep expected, rep suspended, rep stopped,

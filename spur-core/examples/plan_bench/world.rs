@@ -203,6 +203,7 @@ fn cluster(nodes: u32) -> Cluster {
     };
     let configured = Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "bench".to_owned(),
         partitions: vec![partition],
         min_job_age: 300,

@@ -304,6 +304,7 @@ impl JobLines {
             suspended: moment(&self.suspended, at)?,
             suspended_ms: *self.stopped.get(at)?,
             het: self.het(at),
+            backfilled: false,
             reason_text: String::new(),
             gpu_models: Vec::new(),
             steps: Vec::new(),

@@ -145,7 +145,7 @@ impl Cluster {
         }
         for ((id, shares), (state, more)) in parts.iter().zip(states.into_iter().zip(0..)) {
             let own = Generation(generation.0.saturating_add(more));
-            self.start_job(at, *id, state, (shares, own), fx);
+            self.start_job(at, *id, state, (shares, own, false), fx);
         }
         Ok(())
     }

@@ -50,6 +50,7 @@ impl Cluster {
                 job,
                 shares: placement.shares,
                 generation,
+                backfilled: placement.backfilled,
             });
         }
         if !plan.reasons.is_empty() {
@@ -64,8 +65,7 @@ impl Cluster {
         &mut self,
         at: Millis,
         id: JobId,
-        shares: &[NodeShare],
-        generation: Generation,
+        (shares, generation, backfilled): (&[NodeShare], Generation, bool),
         fx: &mut Effects,
     ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
@@ -77,7 +77,7 @@ impl Cluster {
             return Err("the generation is not new");
         }
         self.placeable(job, shares, &BTreeMap::new())?;
-        self.start_job(at, id, state, (shares, generation), fx);
+        self.start_job(at, id, state, (shares, generation, backfilled), fx);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Cluster {
         at: Millis,
         id: JobId,
         state: JobState,
-        (shares, generation): (&[NodeShare], Generation),
+        (shares, generation, backfilled): (&[NodeShare], Generation, bool),
         fx: &mut Effects,
     ) {
         self.generation = generation;
@@ -115,6 +115,7 @@ impl Cluster {
         }
         job.allocation = shares.to_vec();
         job.generation = generation;
+        job.backfilled = backfilled;
         if job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads) {
             grant_batch(job, at, fx);
         }

@@ -9,6 +9,7 @@ use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
 use crate::plan::predict::History;
+use crate::resources::MemoryRequest;
 use crate::topology::Topology;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub(super) struct Stored {
     #[serde(default)]
     max_array_size: u32,
     #[serde(default)]
+    default_memory: MemoryRequest,
+    #[serde(default)]
     managed: Managed,
 }
 
@@ -59,6 +62,7 @@ impl From<Stored> for Cluster {
             mix: stored.mix,
             arrays: stored.arrays,
             max_array_size: stored.max_array_size,
+            default_memory: stored.default_memory,
             managed: stored.managed,
             index: Index::default(),
         };

@@ -99,5 +99,6 @@ pub(super) fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32)
         suspended_ms: 0,
         warned: Generation::default(),
         het: None,
+        backfilled: false,
     }
 }

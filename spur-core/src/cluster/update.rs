@@ -7,6 +7,7 @@ use crate::job::admit::starting_priority;
 use crate::job::state::{JobState, Reason};
 use crate::node::NodeConfig;
 use crate::partition::{Partition, PartitionState};
+use crate::resources::MemoryRequest;
 use crate::time::{Millis, TimeLimit};
 use crate::topology::Topology;
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(super) struct Configuration<'a> {
     pub(super) node_config: &'a BTreeMap<NodeName, NodeConfig>,
     pub(super) topology: &'a Topology,
     pub(super) max_array_size: u32,
+    pub(super) default_memory: MemoryRequest,
 }
 
 impl Cluster {
@@ -40,6 +42,7 @@ impl Cluster {
         self.min_job_age = new.min_job_age;
         self.node_timeout = new.node_timeout;
         self.max_array_size = new.max_array_size;
+        self.default_memory = new.default_memory;
         self.node_config.clone_from(new.node_config);
         if self.topology != *new.topology {
             self.topology.clone_from(new.topology);

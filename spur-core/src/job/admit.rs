@@ -12,7 +12,7 @@ mod waits;
 #[cfg(test)]
 mod tests;
 
-use super::spec::JobSpec;
+use super::spec::{Given, JobSpec};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::JobId;
@@ -42,6 +42,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
             format!("the cluster holds {MAX_JOBS} jobs"),
         ));
     }
+    spec.given = Given::of(spec);
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
     defaults::account(cluster, spec);
@@ -63,7 +64,7 @@ fn shape(
     partition: &Partition,
     at: Millis,
 ) -> Result<(), Refusal> {
-    defaults::fill(spec, partition, at)?;
+    defaults::fill(cluster, spec, partition, at)?;
     features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
     check::kept(spec)?;
@@ -81,6 +82,11 @@ pub fn readmit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<(), 
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
     shape(cluster, spec, partition, at)
+}
+
+/// Notes the association that a job is charged to, which follows from its account, its partition and its owner.
+pub fn charge(cluster: &Cluster, spec: &mut JobSpec) {
+    defaults::charge(cluster, spec);
 }
 
 /// What a changed job is to wait for: jobs that are known, and that do not wait for it.

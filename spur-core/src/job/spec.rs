@@ -164,6 +164,12 @@ pub struct JobSpec {
     /// The submitting command with its arguments.
     #[serde(default)]
     pub submit_line: String,
+    /// What was said of what admission fills in otherwise; admission notes it.
+    #[serde(default)]
+    pub given: Given,
+    /// Number of the association that it is charged to; 0 if there is none. Filled in by admission.
+    #[serde(default)]
+    pub association: u32,
 }
 
 impl JobSpec {
@@ -250,6 +256,39 @@ impl Default for JobSpec {
             kill_on_invalid_dep: None,
             extras: None,
             submit_line: String::new(),
+            given: Given::default(),
+            association: 0,
+        }
+    }
+}
+
+/// Which of the things that have a default a request said itself.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Given {
+    /// The account.
+    pub account: bool,
+    /// The partition.
+    pub partition: bool,
+    /// The quality of service.
+    pub qos: bool,
+    /// The memory.
+    pub memory: bool,
+}
+
+impl Given {
+    /// What a request says that is not filled in yet.
+    #[must_use]
+    pub fn of(spec: &JobSpec) -> Self {
+        Self {
+            account: !spec.account.is_empty(),
+            partition: !spec.partition.is_empty(),
+            qos: !spec.qos.is_empty(),
+            memory: !matches!(
+                spec.memory,
+                MemoryRequest::Default | MemoryRequest::PerGpu(_)
+            ),
         }
     }
 }

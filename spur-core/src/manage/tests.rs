@@ -2,9 +2,10 @@ use super::accounts::limits;
 use super::*;
 use crate::fixture::{World, batch, gang};
 use crate::job::admit;
-use crate::job::spec::JobSpec;
+use crate::job::spec::{Given, JobSpec};
 use crate::job::state::{JobState, Reason};
 use crate::partition::PartitionState;
+use crate::resources::MemoryRequest;
 use crate::time::TimeLimit;
 
 fn settings(words: &[&str]) -> Vec<Setting> {
@@ -323,4 +324,55 @@ fn accounts_users_and_qualities_are_kept() {
         .unwrap();
     assert_eq!(world.cluster.managed.accounts.associations.len(), 2);
     assert!(world.cluster.managed.accounts.user("bob").is_none());
+}
+
+#[test]
+fn what_was_said_and_who_is_charged_is_noted() {
+    let admitted = |world: &World, mut spec: JobSpec| {
+        admit::admit(&world.cluster, &mut spec, world.now).unwrap();
+        spec
+    };
+    let mut world = World::new(1, 8);
+    for (entity, name, words) in [
+        (Entity::Account, "research", &[][..]),
+        (Entity::User, "alice", &["account=research"]),
+        (
+            Entity::User,
+            "alice",
+            &["account=research", "partition=gpu"],
+        ),
+    ] {
+        world
+            .manages(&request(entity, Verb::Create, name, words))
+            .unwrap();
+    }
+    let accounts = &world.cluster.managed.accounts;
+    let of = |user: &str, partition: &str| {
+        let own = accounts.association("research", user, partition);
+        own.unwrap().id
+    };
+    let job = |account: &str| JobSpec {
+        account: account.to_owned(),
+        ..batch()
+    };
+    let mut other = job("");
+    other.owner.user = "bob".to_owned();
+    for (spec, account, charged) in [
+        (job(""), false, of("alice", "gpu")),
+        (job("research"), true, of("alice", "gpu")),
+        (other, false, 0),
+    ] {
+        let spec = admitted(&world, spec);
+        assert_eq!((spec.given.account, spec.association), (account, charged));
+    }
+    let said = JobSpec {
+        partition: "gpu".to_owned(),
+        qos: "normal".to_owned(),
+        memory: MemoryRequest::PerCpu(1),
+        ..batch()
+    };
+    let all = admitted(&world, said).given;
+    assert!(all.partition && all.qos && all.memory);
+    let none = admitted(&world, batch()).given;
+    assert_eq!(none, Given::default());
 }

@@ -287,7 +287,12 @@ impl<'a> Pass<'a> {
             }
             if let Some(shares) = shares {
                 self.take((kind.partition, until), &shares);
-                return Verdict::Starts(vec![Placement { job, shares }]);
+                let backfilled = self.is_headed(kind.partition);
+                return Verdict::Starts(vec![Placement {
+                    job,
+                    shares,
+                    backfilled,
+                }]);
             }
             kind.fails(&ask, limit);
         }
@@ -318,6 +323,12 @@ impl<'a> Pass<'a> {
                 None => !queueing.reserved.is_full() && queueing.reserved.grants(claim, self.at),
             };
         granted.then_some(before)
+    }
+
+    /// Whether a job waits for resources at the head of a partition.
+    fn is_headed(&self, partition: usize) -> bool {
+        let queueing = self.partitions.get(partition);
+        queueing.is_some_and(|queueing| queueing.headed)
     }
 
     /// How many nodes of a partition take jobs.

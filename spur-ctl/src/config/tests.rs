@@ -62,6 +62,12 @@ fn mistakes_are_named() {
         ),
         (&format!("cluster = \"c\"\nfoo = 1\n{partition}"), "foo"),
         (
+            &format!(
+                "cluster = \"c\"\ndefault_mem_per_cpu = 1\ndefault_mem_per_node = 1\n{partition}"
+            ),
+            "default_mem_per_node: give this or default_mem_per_cpu",
+        ),
+        (
             &format!("cluster = \"c\"\nstate_dir = \"x\"\n{partition}"),
             "use an absolute path",
         ),

@@ -40,11 +40,11 @@ pub(super) fn controller(layout: &Layout, wanted: &Up, machine: Machine) -> Stri
          client_socket = {}\n\
          agent_socket = {}\n\
          token_file = {}\n\
+         default_mem_per_cpu = {}\n\
          \n\
          [[partition]]\n\
          name = \"gpu\"\n\
-         default = true\n\
-         default_mem_per_cpu = {}\n{}",
+         default = true\n{}",
         path(&layout.path("state")),
         path(&layout.client_socket()),
         path(&layout.agent_socket()),

@@ -1,5 +1,6 @@
 use super::layout::Layout;
 use super::*;
+use spur_core::resources::MemoryRequest;
 
 fn wanted(words: &[&str]) -> Up {
     let all = ["spur dev", "up", "--dir", "/tmp"].iter().chain(words);
@@ -66,7 +67,7 @@ fn configurations_are_what_the_daemons_read() {
     let read = crate::config::Config::read(&path).unwrap();
     assert_eq!(read.client_socket, layout.client_socket());
     assert_eq!(read.partitions.len(), 1);
-    assert_eq!(read.partitions[0].default_mem_per_cpu, 1024);
+    assert_eq!(read.default_memory, MemoryRequest::PerCpu(1024));
     let text = config::node(&layout, &up, 1, "n2", std::path::Path::new("/sys/fs/bpf"));
     let node: toml::Table = text.parse().unwrap();
     assert_eq!(node["node"].as_str(), Some("n2"));

@@ -59,6 +59,7 @@ impl Writer {
         if change.reshapes() {
             admit::readmit(&self.cluster, &mut spec, turn.at)?;
         }
+        admit::charge(&self.cluster, &mut spec);
         if change.dependency.is_some() {
             admit::dependency(&self.cluster, id, &spec)?;
         }

@@ -60,7 +60,7 @@ fn named(filter: &AccountFilter, job: &JobView) -> bool {
 fn never_eligible(job: &JobView) -> bool {
     let kept_back = job.priority == 0
         || !job.dependency.is_empty()
-        || job.reason == Reason::BeginTime
+        || matches!(job.reason, Reason::BeginTime | Reason::JobArrayTaskLimit)
         || job.ended.is_some_and(|ended| ended < job.eligible);
     job.started.is_none() && kept_back
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::cli::render::tests::samples::{at, ids, job as pending, running, spec};
 use spur_core::api::{AccountFilter, RunKey, SeriesKind};
 use spur_core::id::{Generation, NodeId, NodeName, StepKind, Uid};
-use spur_core::job::state::JobState;
+use spur_core::job::state::{JobState, Reason};
 use spur_core::time::Millis;
 use spur_core::usage::codec::Encoder;
 use spur_core::usage::metric::{Metric, Quality, SeriesKey, Source, Subject, Value};
@@ -249,6 +249,23 @@ fn pages_follow_each_other_and_filters_hold_on_both_sides() {
     let some = record.accounting(&view, &filter, None, 100).unwrap();
     let some: Vec<u32> = some.iter().map(|run| run.job.id.0).collect();
     assert_eq!(some, (2..=22).step_by(2).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_record_begins_when_a_job_may_start() {
+    let shown = |reason, priority| {
+        let mut job = pending(1, spec("job"));
+        (job.reason, job.priority) = (reason, priority);
+        matches(&AccountFilter::default(), &job, None)
+    };
+    for (reason, priority, there) in [
+        (Reason::Resources, 1, true),
+        (Reason::BeginTime, 1, false),
+        (Reason::JobArrayTaskLimit, 1, false),
+        (Reason::JobHeldUser, 0, false),
+    ] {
+        assert_eq!(shown(reason, priority), there, "{reason:?}");
+    }
 }
 
 #[test]

@@ -261,8 +261,9 @@ fn configure(dir: &Path) -> Result<()> {
     let controller = format!(
         "cluster = \"base\"\nstate_dir = \"{at}/state\"\nclient_socket = \"{at}/run/spurctld.sock\"\n\
          agent_socket = \"{at}/run/agents.sock\"\ntoken_file = \"{at}/token\"\n\
+         default_mem_per_cpu = 1024\nmax_array_size = 20001\n\
          [[partition]]\nname = \"gpu\"\ndefault = true\nnodes = \"n[0001-0004]\"\n\
-         default_time = \"01:00:00\"\nmax_time = \"1-00:00:00\"\ndefault_mem_per_cpu = 1024\n"
+         default_time = \"01:00:00\"\nmax_time = \"1-00:00:00\"\n"
     );
     fs::write(dir.join("spur.toml"), controller)?;
     for (node, index) in NODES.into_iter().zip(0..) {

@@ -118,6 +118,7 @@ fn a_component_is_not_placed_alone_and_not_twice_in_one_place() {
         job: leader,
         shares: shares[0].clone(),
         generation,
+        backfilled: false,
     };
     let together = "components of a heterogeneous job start together";
     assert_eq!(world.ignores(alone), together);

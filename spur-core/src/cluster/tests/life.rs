@@ -372,6 +372,7 @@ fn whatever_proposes_it_a_placement_never_grants_twice() {
         job,
         shares,
         generation: Generation(generation),
+        backfilled: false,
     };
     for (shares, why) in [
         (vec![share(0, &[3], &[5], 1)], "a device is not free"),

@@ -613,6 +613,7 @@ impl History {
                     job,
                     shares: Vec::new(),
                     generation,
+                    backfilled: false,
                 });
             }
             other => panic!("not of nodes: {other:?}"),

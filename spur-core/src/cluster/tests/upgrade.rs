@@ -213,6 +213,7 @@ impl Writer {
         };
         self.does(Event::Configured {
             max_array_size: 0,
+            default_memory: MemoryRequest::PerCpu(512),
             cluster,
             partitions: vec![gpu],
             min_job_age: 300,

@@ -56,20 +56,44 @@ pub(super) fn account(cluster: &Cluster, spec: &mut JobSpec) {
         let chosen = if default.is_empty() { normal } else { default };
         chosen.clone_into(&mut spec.qos);
     }
+    charge(cluster, spec);
+}
+
+/// The number of the association that the job is charged to: that of its partition, if there is one.
+pub(super) fn charge(cluster: &Cluster, spec: &mut JobSpec) {
+    let (accounts, user) = (&cluster.managed.accounts, &spec.owner.user);
+    let of = |partition: &str| accounts.association(&spec.account, user, partition);
+    let own = of(&spec.partition).or_else(|| of(""));
+    spec.association = own.map_or(0, |own| own.id);
+}
+
+/// Memory of a job that asks for none: what the partition says, else what the cluster says, else all that a node has.
+fn memory(cluster: &Cluster, partition: &Partition) -> MemoryRequest {
+    match (
+        partition.default_mem_per_cpu,
+        partition.default_mem_per_node,
+    ) {
+        (0, 0) if cluster.default_memory == MemoryRequest::Default => MemoryRequest::PerNode(0),
+        (0, 0) => cluster.default_memory,
+        (0, mib) => MemoryRequest::PerNode(mib),
+        (mib, _) => MemoryRequest::PerCpu(mib),
+    }
 }
 
 /// Time limit, memory, GPUs, tasks and nodes.
-pub(super) fn fill(spec: &mut JobSpec, partition: &Partition, at: Millis) -> Result<(), Refusal> {
+pub(super) fn fill(
+    cluster: &Cluster,
+    spec: &mut JobSpec,
+    partition: &Partition,
+    at: Millis,
+) -> Result<(), Refusal> {
     let default_time = partition.default_time.unwrap_or(partition.max_time);
     spec.time_limit = Some(spec.time_limit.unwrap_or(default_time));
     spec.begin = spec.begin.filter(|begin| *begin > at);
     spec.cpus_per_task = spec.cpus_per_task.max(1);
     limits::gpu_defaults(partition, spec);
     if spec.memory == MemoryRequest::Default {
-        spec.memory = match partition.default_mem_per_cpu {
-            0 => MemoryRequest::PerNode(partition.default_mem_per_node),
-            mib => MemoryRequest::PerCpu(mib),
-        };
+        spec.memory = memory(cluster, partition);
     }
     gpus::settle(spec).map_err(|why| refuse(RefusalKind::InvalidGres, why.to_string()))?;
     nodes_and_tasks(spec)?;

@@ -44,6 +44,7 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
     let partitions = vec![bare];
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster,
         partitions,
         min_job_age: 300,
@@ -54,6 +55,31 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
     let spec = admitted(&world, batch());
     assert_eq!(spec.time_limit, Some(TimeLimit::Secs(86_400)));
     assert_eq!(spec.memory, MemoryRequest::PerNode(0));
+}
+
+#[test]
+fn a_partition_without_a_default_of_memory_has_the_clusters() {
+    use MemoryRequest::{Default, PerCpu, PerNode};
+    for (own, cluster, wanted) in [
+        ((0, 0), Default, PerNode(0)),
+        ((0, 0), PerCpu(512), PerCpu(512)),
+        ((0, 0), PerNode(4096), PerNode(4096)),
+        ((1024, 0), PerNode(4096), PerCpu(1024)),
+        ((0, 2048), PerCpu(512), PerNode(2048)),
+    ] {
+        let mut world = world();
+        world.cluster.default_memory = cluster;
+        let partition = &mut world.cluster.partitions[0];
+        (
+            partition.default_mem_per_cpu,
+            partition.default_mem_per_node,
+        ) = own;
+        assert_eq!(
+            admitted(&world, batch()).memory,
+            wanted,
+            "{own:?}, {cluster:?}"
+        );
+    }
 }
 
 #[test]
@@ -370,6 +396,7 @@ fn a_partition_whose_nodes_have_not_all_registered_is_trusted() {
     }];
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster,
         partitions,
         min_job_age: 300,

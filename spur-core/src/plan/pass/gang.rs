@@ -131,7 +131,12 @@ impl<'a> Pass<'a> {
                     self.take((partition, until), &shares);
                     undo.push((partition, before));
                     let job = member.job;
-                    placed.push(Placement { job, shares });
+                    let backfilled = self.is_headed(partition);
+                    placed.push(Placement {
+                        job,
+                        shares,
+                        backfilled,
+                    });
                 }
                 None => {
                     for ((partition, before), one) in undo.into_iter().zip(placed).rev() {

@@ -264,6 +264,7 @@ fn parts_of_gpus_are_devices_that_exclude_the_whole() {
         job: whole,
         shares: vec![share],
         generation,
+        backfilled: false,
     });
     assert_eq!(
         placed(&mut world, model("h200_3g.71gb", 2)),
@@ -311,6 +312,7 @@ fn start_spread(world: &mut World) -> JobId {
         job,
         shares,
         generation,
+        backfilled: false,
     });
     job
 }

@@ -20,6 +20,7 @@ fn world(nodes: u32, edit: impl FnOnce(&mut Partition), topology: Topology) -> W
     edit(&mut lim);
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![lim, partition("gpu")],
         min_job_age: 300,
@@ -273,6 +274,7 @@ fn jobs_that_never_have_a_place_keep_nothing_from_others() {
     capped.max_cpus_per_node = 4;
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![capped, partition("gpu")],
         min_job_age: 300,

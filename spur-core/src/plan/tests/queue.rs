@@ -61,6 +61,25 @@ fn a_gang_that_does_not_fit_waits_whole_and_blocks_nothing_that_fits() {
 }
 
 #[test]
+fn a_job_that_starts_while_one_before_it_waits_says_so() {
+    let mut world = World::new(2, 8);
+    let first = world.start(gang(1, 2));
+    let big = world.submit(gang(2, 8));
+    prioritize(&mut world, big, 10);
+    let small = world.start(JobSpec {
+        time_limit: Some(TimeLimit::Secs(60)),
+        ..gang(1, 2)
+    });
+    for job in [first, small] {
+        world.does(Event::Cancelled { job, by: Uid(0) });
+        world.clean_all(job);
+    }
+    world.plan();
+    let said = [first, small, big].map(|job| world.job(job).backfilled);
+    assert_eq!(said, [false, true, false]);
+}
+
+#[test]
 fn tier_then_priority_then_niceness_then_age() {
     let mut world = World::new(1, 1);
     let tiers = [
@@ -77,6 +96,7 @@ fn tier_then_priority_then_niceness_then_age() {
     let partitions = tiers.to_vec();
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster,
         partitions,
         min_job_age: 300,
@@ -109,6 +129,7 @@ fn tier_then_priority_then_niceness_then_age() {
 fn configure(world: &mut World, partitions: &[&str]) {
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: partitions.iter().map(|name| partition(name)).collect(),
         min_job_age: 300,

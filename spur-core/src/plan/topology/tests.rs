@@ -50,6 +50,7 @@ fn configure(world: &mut World, topology: Topology, weights: &[(&str, u32)]) {
     };
     world.does(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],
         min_job_age: 300,

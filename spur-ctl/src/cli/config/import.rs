@@ -14,7 +14,9 @@ pub(super) struct Imported {
 }
 
 /// What of the whole cluster is carried over: Slurm's key, and ours.
-const NUMBERS: [(&str, &str); 3] = [
+const NUMBERS: [(&str, &str); 5] = [
+    ("defmempercpu", "default_mem_per_cpu"),
+    ("defmempernode", "default_mem_per_node"),
     ("minjobage", "min_job_age"),
     ("slurmdtimeout", "node_timeout"),
     ("maxarraysize", "max_array_size"),
@@ -173,7 +175,7 @@ impl Import {
         }
         match small.as_str() {
             "clustername" => drop(self.top.insert("cluster", quoted(value))),
-            "defmempercpu" | "defmempernode" | "maxmempercpu" | "maxmempernode" | "jobdefaults" => {
+            "maxmempercpu" | "maxmempernode" | "jobdefaults" => {
                 self.memory.insert(small, value.to_owned());
             }
             "accountingstorageenforce" => self.enforce(at, key, value),
@@ -400,6 +402,7 @@ mod tests {
     use super::super::slurm;
     use super::*;
     use crate::config::Config;
+    use spur_core::resources::MemoryRequest;
 
     const SLURM: &str = "ClusterName=base\nSlurmctldHost=vm\nMinJobAge=200\nDefMemPerCPU=1024\nMaxArraySize=20001\n\
         GresTypes=gpu\nEpilog=/x\nAccountingStorageEnforce=limits\n\
@@ -432,8 +435,9 @@ mod tests {
         );
         assert_eq!(
             (gpu.over_subscribe.as_str(), gpu.default_mem_per_cpu),
-            ("FORCE:4", 1024)
+            ("FORCE:4", 0)
         );
+        assert_eq!(config.default_memory, MemoryRequest::PerCpu(1024));
         assert_eq!(
             (
                 config.partitions[1].max_nodes,

@@ -101,7 +101,11 @@ static FIRST: &[Column<JobRow>] = &[
         "ARRAY_TASK_ID",
         Cell::Write(|_, r, o| r.write_tasks(o)),
     ),
-    named(&["AssocId"], "ASSOC_ID", ZERO),
+    named(
+        &["AssocId"],
+        "ASSOC_ID",
+        Cell::Write(|_, r, o| push(o, r.job.spec.association)),
+    ),
     named(
         &["BatchFlag"],
         "BATCH_FLAG",

@@ -99,18 +99,15 @@ pub fn last_evaluation(job: &JobView) -> Option<Millis> {
 }
 
 /// Whether it was looked at beside the head of the queue, and whether that was the last time: what Slurm calls backfill. Jobs
-/// that wait for room are, and so were jobs that started later than they could have, and tasks of arrays.
+/// that wait for room are, and so were jobs that started while one before them waited.
 pub fn backfilled(job: &JobView) -> (bool, bool) {
     let waits = job.state == JobState::Pending
         && matches!(
             job.reason,
             Reason::Resources | Reason::Priority | Reason::JobArrayTaskLimit
         );
-    let late = job
-        .started
-        .is_some_and(|start| start.secs() > job.eligible.secs() + 1);
-    let task = job.started.is_some() && job.array.is_some();
-    (waits || late || task, waits)
+    let started = job.started.is_some() && job.backfilled;
+    (waits || started, waits)
 }
 
 /// Whether it runs without a limit.

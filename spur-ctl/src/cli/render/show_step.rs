@@ -1,8 +1,8 @@
 //! `scontrol show step`.
 
-use super::View;
 use super::record::Record;
-use super::step_columns::Row;
+use super::step_columns::{Row, distribution, tres};
+use super::{View, or_null};
 use spur_core::id::StepKind;
 use spur_core::job::step::StepState;
 
@@ -34,9 +34,12 @@ pub fn record(view: &View, row: &Row, one_line: bool) -> String {
         row.tasks(),
         step.name
     ));
-    record.line(format_args!("TRES={}", tres(view, row)));
+    record.line(format_args!("TRES={}", or_null(&tres(view, row))));
     record.line("ResvPorts=(null)");
-    let distribution = if batch { "" } else { " Dist=Block" };
+    let distribution = match distribution(job, step) {
+        "Unknown" => String::new(),
+        word => format!(" Dist={word}"),
+    };
     record.line(format_args!("CPUFreqReq=Default{distribution}"));
     let host = if batch {
         "(null)"
@@ -45,29 +48,4 @@ pub fn record(view: &View, row: &Row, one_line: bool) -> String {
     };
     record.line(format_args!("SrunHost:Pid={host}:0"));
     record.end()
-}
-
-/// What it holds; `(null)` for the batch script.
-fn tres(view: &View, row: &Row) -> String {
-    if row.step.kind == StepKind::Batch {
-        return "(null)".to_owned();
-    }
-    let shares = || row.step.shares.iter().map(|share| &share.share);
-    let memory: u64 = shares().map(|share| share.memory_mib).sum();
-    let gpus: u64 = shares().map(|share| u64::from(share.gpus.len())).sum();
-    let memory = if memory > 0 {
-        format!(",mem={}", view.mib(memory))
-    } else {
-        String::new()
-    };
-    let gpus = if gpus > 0 {
-        format!(",gres/gpu={gpus}")
-    } else {
-        String::new()
-    };
-    format!(
-        "cpu={}{memory},node={}{gpus}",
-        row.cpus(),
-        row.step.shares.len()
-    )
 }

@@ -4,6 +4,7 @@ use super::View;
 use super::format::{Cell, Column, Table};
 use spur_core::api::{JobView, StepView};
 use spur_core::id::StepKind;
+use spur_core::job::spec::JobKind;
 use spur_core::job::step::StepState;
 use spur_core::slurm::{hostlist, timespec};
 use std::sync::Arc;
@@ -64,6 +65,39 @@ impl Row {
         let until = self.step.ended.unwrap_or(view.clock.now);
         until.secs_since(self.step.started)
     }
+}
+
+/// How tasks are laid out over nodes, in Slurm's words: a step within a job that has a node for each task says `Cyclic`.
+pub fn distribution(job: &JobView, step: &StepView) -> &'static str {
+    let tasks: usize = step.shares.iter().map(|share| share.task_ids.len()).sum();
+    match (step.kind, job.spec.kind) {
+        (StepKind::Batch, _) => "Unknown",
+        (StepKind::Numbered(_), JobKind::Batch | JobKind::Alloc) if tasks <= step.shares.len() => {
+            "Cyclic"
+        }
+        (StepKind::Numbered(_), _) => "Block",
+    }
+}
+
+/// What a step holds, as TRES; empty for the batch script, for which Slurm counts nothing.
+pub fn tres(view: &View, row: &Row) -> String {
+    if row.step.kind == StepKind::Batch {
+        return String::new();
+    }
+    let shares = || row.step.shares.iter().map(|share| &share.share);
+    let memory: u64 = shares().map(|share| share.memory_mib).sum();
+    let gpus: u64 = shares().map(|share| u64::from(share.gpus.len())).sum();
+    let part = |key: &str, some: bool, value: String| match some {
+        true => format!(",{key}={value}"),
+        false => String::new(),
+    };
+    format!(
+        "cpu={}{},node={}{}",
+        row.cpus(),
+        part("mem", memory > 0, view.mib(memory)),
+        row.step.shares.len(),
+        part("gres/gpu", gpus > 0, gpus.to_string())
+    )
 }
 
 /// `batch`, `0`.

@@ -26,7 +26,7 @@ pub fn show(
         step::all(&mut doc, &view, &steps::rows(query, jobs));
     } else {
         let nodes = job::nodes_for(jobs).map_err(|trouble| super::load_error(&trouble))?;
-        job::all(&mut doc, &view, jobs, &nodes);
+        job::all(&mut doc, &view, jobs, &nodes, query.is_of_one_job());
     }
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let mut words: Vec<String> = words.collect();

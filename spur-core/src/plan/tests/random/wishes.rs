@@ -107,6 +107,7 @@ fn configure(stream: &mut Stream, switches: bool, weights: bool) {
     };
     stream.apply(Event::Configured {
         max_array_size: 0,
+        default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],
         min_job_age: 300,

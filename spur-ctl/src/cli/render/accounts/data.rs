@@ -4,6 +4,7 @@ use super::fields::text_of;
 use super::{Context, Row};
 use crate::cli::render::data::{Document, Number};
 use crate::cli::render::job_text::{self as text, Stream};
+use crate::cli::render::step_columns::distribution;
 use spur_core::api::{JobView, StepView};
 use spur_core::id::{StepId, StepKind};
 use spur_core::job::spec::JobKind;
@@ -62,7 +63,8 @@ fn head(doc: &mut Document, context: &Context, row: &Row) {
     doc.text("account", &spec.account);
     doc.map("comment", |doc| {
         doc.text("administrator", &spec.extras().admin_comment);
-        doc.text("job", &spec.comment);
+        // As Slurm has it without `AccountingStoreFlags=job_comment`; `-o Comment` shows it.
+        doc.text("job", "");
         doc.text("system", "");
     });
     doc.count("allocation_nodes", job.nodes.len() as u64);
@@ -385,9 +387,8 @@ fn step(doc: &mut Document, context: &Context, row: &Row) {
             doc.text("id", &id.to_string());
             doc.text("name", &step.name);
         });
-        let batch = step.kind == StepKind::Batch;
         doc.map("task", |doc| {
-            doc.text("distribution", if batch { "Unknown" } else { "Block" })
+            doc.text("distribution", distribution(&row.run.job, step));
         });
         step_resources(doc, row, step);
     });
@@ -429,8 +430,11 @@ fn step_resources(doc: &mut Document, row: &Row, step: &StepView) {
         energy: None,
         billing: false,
     };
+    // What a step used is in the record when it has ended; `sstat` tells of those that run.
+    let ended = step.ended.is_some();
+    let of = |read: fn(&Row) -> Vec<Amount>| if ended { read(row) } else { Vec::new() };
     doc.map("tres", |doc| {
-        for (key, measured) in [("requested", read(row)), ("consumed", wrote(row))] {
+        for (key, measured) in [("requested", of(read)), ("consumed", of(wrote))] {
             doc.map(key, |doc| {
                 doc.texts("max", []);
                 doc.texts("min", []);

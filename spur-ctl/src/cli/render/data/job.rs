@@ -32,8 +32,8 @@ pub fn nodes_for(jobs: &[Arc<JobView>]) -> Result<Nodes, Trouble> {
     Ok(nodes.into_iter().map(named).collect())
 }
 
-/// `jobs`, `last_backfill`, `last_update`.
-pub fn all(doc: &mut Document, view: &View, jobs: &[Arc<JobView>], nodes: &Nodes) {
+/// `jobs`, `last_backfill`, `last_update`, which Slurm does not say of a job that was asked for `alone`.
+pub fn all(doc: &mut Document, view: &View, jobs: &[Arc<JobView>], nodes: &Nodes, alone: bool) {
     doc.list("jobs", jobs, |doc, job| {
         doc.item(|doc| one(doc, view, job, nodes));
     });
@@ -43,7 +43,7 @@ pub fn all(doc: &mut Document, view: &View, jobs: &[Arc<JobView>], nodes: &Nodes
         view.clock.now.secs()
     };
     doc.number("last_backfill", Number::Is(now));
-    doc.number("last_update", Number::Is(now));
+    doc.number("last_update", Number::Is(if alone { 0 } else { now }));
 }
 
 /// The fields of one job.
@@ -108,7 +108,7 @@ fn array(doc: &mut Document, _: &View, job: &JobView) {
     );
     let waiting = array.filter(|a| a.task.is_none()).map(|a| a.tasks_text(0));
     doc.text("array_task_string", waiting.as_deref().unwrap_or_default());
-    doc.int("association_id", 0);
+    doc.int("association_id", job.spec.association);
     doc.text("batch_features", &job.spec.extras().batch_features);
     doc.bool("batch_flag", text::is_batch(job));
     doc.text("batch_host", text::batch_host(job).unwrap_or_default());

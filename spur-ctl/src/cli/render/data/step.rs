@@ -2,7 +2,10 @@
 
 use super::{Document, Number};
 use crate::cli::render::View;
-use crate::cli::render::step_columns::Row;
+use crate::cli::render::job_text as text;
+use crate::cli::render::step_columns::{Row, distribution, step_word, tres};
+use spur_core::id::StepKind;
+use spur_core::job::spec::JobKind;
 
 /// What Slurm has for the index of a job that is no task.
 const NO_TASK: u32 = 0xffff_fffe;
@@ -17,6 +20,7 @@ pub fn all(doc: &mut Document, view: &View, steps: &[Row]) {
 
 fn one(doc: &mut Document, view: &View, row: &Row) {
     let (job, step) = (&row.job, &row.step);
+    let batch = step.kind == StepKind::Batch;
     let array = job.array.as_ref();
     doc.map("array", |doc| {
         doc.int("job_id", array.map_or(0, |array| array.job.0));
@@ -31,15 +35,15 @@ fn one(doc: &mut Document, view: &View, row: &Row) {
     doc.map("cpu", |doc| {
         doc.map("frequency", |doc| {
             for key in ["min", "max", "governor"] {
-                doc.number(key, Number::Is(0));
+                // Slurm counts them for the batch script, and has none.
+                doc.number(key, Number::maybe(batch.then_some(0)));
             }
         });
     });
-    tres(doc, row);
+    resources(doc, view, row);
     doc.text("name", &step.name);
     doc.text("network", &job.spec.extras().network);
     doc.text("nodes", &row.nodes());
-    let batch = step.kind == spur_core::id::StepKind::Batch;
     // Slurm counts no CPUs for the batch script.
     doc.int("number_cpus", if batch { 0 } else { row.cpus() });
     doc.count("number_tasks", row.tasks());
@@ -56,51 +60,31 @@ fn one(doc: &mut Document, view: &View, row: &Row) {
     });
     let running = step.ended.is_none();
     doc.texts("state", [if running { "RUNNING" } else { "COMPLETED" }]);
-    doc.text(
-        "id",
-        &format!(
-            "{}.{}",
-            job.id,
-            crate::cli::render::step_columns::step_word(step.kind)
-        ),
-    );
-    doc.text(
-        "submit_line",
-        if batch { "" } else { &job.spec.submit_line },
-    );
+    doc.text("id", &format!("{}.{}", job.id, step_word(step.kind)));
+    // The line of a step within another job is not kept.
+    let own = job.spec.kind == JobKind::Run;
+    doc.text("submit_line", if own { &job.spec.submit_line } else { "" });
     doc.map("task", |doc| {
-        doc.text("distribution", if batch { "Unknown" } else { "Block" })
+        doc.text("distribution", distribution(job, step));
     });
     doc.text("user", &job.spec.owner.user);
 }
 
-fn tres(doc: &mut Document, row: &Row) {
-    let shares = || row.step.shares.iter().map(|share| &share.share);
-    let gpus: u64 = shares().map(|share| u64::from(share.gpus.len())).sum();
-    let most = shares().map(|share| share.gpus.len()).max().unwrap_or(0);
+fn resources(doc: &mut Document, view: &View, row: &Row) {
+    let most = row.step.shares.iter().map(|share| share.share.gpus.len());
+    let most = most.max().unwrap_or(0);
+    let batch = row.step.kind == StepKind::Batch;
+    let per_node = text::per_gpu(if batch { 0 } else { most.into() });
     doc.map("tres", |doc| {
         doc.map("per", |doc| {
             for key in ["cpu", "memory", "step"] {
                 doc.text(key, "");
             }
-            let node = if most > 0 {
-                format!("gres/gpu:{most}")
-            } else {
-                String::new()
-            };
-            let batch = row.step.kind == spur_core::id::StepKind::Batch;
-            doc.text("node", if batch { "" } else { &node });
+            doc.text("node", per_node.as_deref().unwrap_or_default());
             doc.text("socket", "");
             doc.text("task", "");
         });
-        let batch = row.step.kind == spur_core::id::StepKind::Batch;
-        let gpu = if gpus > 0 {
-            format!(",gres/gpu={gpus}")
-        } else {
-            String::new()
-        };
-        let held = format!("cpu={}{gpu}", row.cpus());
-        doc.text("allocation", if batch { "" } else { &held });
+        doc.text("allocation", &tres(view, row));
         doc.text("binding", "");
         doc.text("frequency", "");
     });

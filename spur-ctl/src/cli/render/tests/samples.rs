@@ -102,6 +102,7 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         suspended: None,
         suspended_ms: 0,
         het: None,
+        backfilled: false,
     }
 }
 

@@ -37,7 +37,9 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
         value.filter(|value| !value.is_empty())
     };
     let or = |key: &str, otherwise: &str| setting(key).unwrap_or_else(|| otherwise.to_owned());
-    let per_cpu = setting("default_mem_per_cpu").filter(|mib| mib != "0");
+    let memory = |key: &str| setting(key).filter(|mib| mib != "0");
+    let per_cpu = memory("default_mem_per_cpu");
+    let memory = per_cpu.clone().or_else(|| memory("default_mem_per_node"));
     let known = [
         ("{boot}", view.clock.stamp(started)),
         ("{cluster}", cluster),
@@ -58,23 +60,22 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
                 .map_or("DefMemPerNode", |_| "DefMemPerCPU")
                 .to_owned(),
         ),
-        (
-            "{defmem}",
-            per_cpu.clone().unwrap_or_else(|| "UNLIMITED".to_owned()),
-        ),
+        ("{defmem}", memory.unwrap_or_else(|| "UNLIMITED".to_owned())),
     ];
     let now = view.clock.stamp(view.clock.now);
-    let lines = lines(&known, which);
+    let own = lines(table::TABLE, &known, which);
+    let plugins = lines(table::MPI, &known, which);
     output::print(&format!(
-        "Configuration data as of {now}\n{lines}\nSlurmctld(primary) at {host} is UP\n"
+        "Configuration data as of {now}\n{own}\nMPI Plugins Configuration:\n{plugins}\n\
+         Slurmctld(primary) at {host} is UP\n"
     ));
     Ok(0)
 }
 
-/// The lines of the table, or the one that is meant, with what is known put in.
-fn lines(known: &[(&str, String)], which: Option<&str>) -> String {
+/// The lines of a table, or the one that is meant, with what is known put in.
+fn lines(table: &str, known: &[(&str, String)], which: Option<&str>) -> String {
     let mut text = String::new();
-    for line in table::TABLE.lines() {
+    for line in table.lines() {
         let (key, value) = line
             .split_once(" = ")
             .unwrap_or((line.trim_end_matches(" ="), ""));

@@ -66,7 +66,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         view.cluster.clone_from(&cluster);
         let mut doc = Document::begin(asked);
         let nodes = structured::nodes_for(&jobs).map_err(|trouble| worded(PREFIX, &trouble))?;
-        structured::all(&mut doc, &view, &jobs, &nodes);
+        structured::all(&mut doc, &view, &jobs, &nodes, wanted.is_some());
         finish(options, doc, &cluster);
         return Ok(0);
     }

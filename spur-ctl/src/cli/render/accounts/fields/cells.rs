@@ -184,6 +184,7 @@ pub(super) fn flags(_: &Context, row: &Row) -> String {
         match job.started {
             None => "StartReceived",
             Some(_) if at_once => "SchedSubmit,StartReceived",
+            Some(_) if job.backfilled => "SchedBackfill,StartReceived",
             Some(_) => "SchedMain,StartReceived",
         }
         .to_owned()

@@ -3,22 +3,12 @@
 use super::super::Document;
 use crate::cli::render::job_text::backfilled;
 use spur_core::api::JobView;
-use spur_core::resources::MemoryRequest;
 
 /// Writes them in the order of Slurm's bits.
 pub(super) fn write(doc: &mut Document, job: &JobView) {
-    let (spec, extras) = (&job.spec, job.spec.extras());
+    let (spec, extras, given) = (&job.spec, job.spec.extras(), job.spec.given);
     let waits = super::waits(job);
-    let exact_memory = matches!(
-        spec.memory,
-        MemoryRequest::PerNode(_) | MemoryRequest::PerGpu(_)
-    );
     let (tried, tried_last) = backfilled(job);
-    let named = |longs: [&str; 2]| {
-        spec.submit_line
-            .split(' ')
-            .any(|word| is_option(word, longs))
-    };
     let flags = [
         (
             spec.kill_on_invalid_dep == Some(true),
@@ -38,24 +28,16 @@ pub(super) fn write(doc: &mut Document, job: &JobView) {
         (spec.cpus_per_task_set, "EXACT_CPU_COUNT_REQUESTED"),
         (spec.gres_flags.disable_binding, "GRES_BINDING_DISABLED"),
         (job.started.is_some(), "JOB_WAS_RUNNING"),
-        (exact_memory, "EXACT_MEMORY_REQUESTED"),
-        (!named(["-A", "--account"]), "USING_DEFAULT_ACCOUNT"),
-        (!named(["-p", "--partition"]), "USING_DEFAULT_PARTITION"),
-        (!named(["-q", "--qos"]), "USING_DEFAULT_QOS"),
+        (given.memory, "EXACT_MEMORY_REQUESTED"),
+        (!given.account, "USING_DEFAULT_ACCOUNT"),
+        (!given.partition, "USING_DEFAULT_PARTITION"),
+        (!given.qos, "USING_DEFAULT_QOS"),
         (extras.wckey.is_empty(), "USING_DEFAULT_WCKEY"),
         (waits && !job.dependency.is_empty(), "DEPENDENT"),
-        (true, "PARTITION_ASSIGNED"),
+        (!given.partition, "PARTITION_ASSIGNED"),
         (tried, "BACKFILL_ATTEMPTED"),
         (tried_last, "SCHEDULING_ATTEMPTED"),
     ];
     let set = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| *flag);
     doc.texts("flags", set);
-}
-
-/// Whether a word of a command line is one of these options.
-fn is_option(word: &str, [short, long]: [&str; 2]) -> bool {
-    let long_form = word
-        .strip_prefix(long)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
-    long_form || (word.starts_with(short) && !word.starts_with("--"))
 }
