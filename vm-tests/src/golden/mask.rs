@@ -2,12 +2,15 @@
 //! value by a word of its kind, of the same width where columns depend on it, in the recording and in ours alike. No rule
 //! removes a line.
 
+mod columns;
+mod cores;
+mod installed;
 mod order;
 
 pub(super) use order::comparable;
 
 /// Values after these words and `=` or `: ` are the machine's or the moment's.
-const VOLATILE: [&str; 35] = [
+const VOLATILE: [&str; 33] = [
     "CPULoad",
     "FreeMem",
     "OS",
@@ -41,8 +44,6 @@ const VOLATILE: [&str; 35] = [
     "\"latency\"",
     "!!str latency",
     "SLURM_SUBMIT_HOST",
-    "\"association_id\"",
-    "!!str association_id",
 ];
 
 /// Replaces what is never the same in what this command wrote.
@@ -54,11 +55,8 @@ pub fn mask(command: &str, text: &str) -> String {
         .replace("/tmp/slurm-base/work", "/home/slurmtest/jobs")
         .replace("slurm-wlm ", "slurm ")
         // All daemons of the recording were on one host, and went by its loopback address.
-        .replace("127.0.0.1", "vm")
-        // Which core of a node a job got is placement, and no interface.
-        .replace("\"UNALLOCATED\"", "\"ALLOCATED\"")
-        .replace("!!str UNALLOCATED", "!!str ALLOCATED");
-    let mut lines: Vec<String> = text
+        .replace("127.0.0.1", "vm");
+    let mut lines: Vec<String> = columns::masked(&cores::masked(&text))
         .split_inclusive('\n')
         .map(|text| line(text, queue))
         .collect();
@@ -70,6 +68,9 @@ pub fn mask(command: &str, text: &str) -> String {
     let text = lines.concat();
     if command.starts_with("sdiag") {
         return counters(&text);
+    }
+    if command.starts_with("scontrol show config") {
+        return installed::masked(&text);
     }
     order::unordered(command, &text)
 }
@@ -87,11 +88,11 @@ fn counters(text: &str) -> String {
     masked
 }
 
-/// Numbers that may be missing, of how long a job waited and of memory that is free at the moment.
+/// Numbers that may be missing, of how long a job waited, of how long a step has run, and of memory that is free at the moment.
 fn nested(lines: &mut [String]) {
     let is = |line: &str| {
         let line = line.trim();
-        let names = ["planned", "free_mem", "minimum", "maximum"];
+        let names = ["planned", "free_mem", "minimum", "maximum", "running"];
         names
             .iter()
             .any(|name| line == format!("\"{name}\": {{") || line == format!("!!str {name}: !!map"))
@@ -137,8 +138,6 @@ fn line(line: &str, queue: bool) -> String {
     );
     let line = by_shape(&line, "##########", "EEEEEEEEEE");
     let line = by_shape(&line, "24.11.#", "24.11.N");
-    // Free memory of a group of nodes.
-    let line = by_shape(&line, "#####-#####", "FFFFF-FFFFF");
     let line = after(&line, "IDX:", |c| c.is_ascii_digit() || ",-".contains(c));
     let line = after(&line, "CPU_IDs=", |c| {
         c.is_ascii_digit() || ",-".contains(c)

@@ -100,6 +100,46 @@ fn tasks_that_empty_the_same_file_leave_at_least_one() {
 }
 
 #[test]
+fn what_is_the_machines_or_the_installations_is_masked_by_its_name() {
+    let cases = [
+        (
+            "sinfo -O ALL",
+            "AVAIL|FREE_MEM|STATE \nup|21501-21507|idle \n",
+            "AVAIL|FREE_MEM|STATE \nup|*|idle \n",
+        ),
+        (
+            "sinfo -O nodes,freemem,memory",
+            "NODES  FREE_MEM     MEMORY\n2      21501-21507  1000\n2      215          1000\n",
+            "NODES  FREE_MEM     MEMORY\n2      *            1000\n2      *            1000\n",
+        ),
+        (
+            "squeue -S i -o %all",
+            "TIME_LIMIT|TIME_LEFT|TIME\n1:00:00|59:54|m:ss\nUNLIMITED|UNLIMITED|m:ss\n",
+            "TIME_LIMIT|TIME_LEFT|TIME\n1:00:00|*|m:ss\nUNLIMITED|UNLIMITED|m:ss\n",
+        ),
+        (
+            "scontrol show config",
+            "AuthType                = auth/munge\nKillWait                = 30 sec\n",
+            "AuthType                = *\nKillWait                = 30 sec\n",
+        ),
+    ];
+    for (command, text, masked) in cases {
+        assert_eq!(mask(command, text), masked);
+    }
+}
+
+#[test]
+fn which_cores_is_masked_and_how_many_is_not() {
+    let one = |socket: u32, core: u32| {
+        format!(
+            "\"sockets\": {{\n  \"{socket}\": {{\n    \"cores\": {{\n      \"{core}\": \"allocated\"\n    }}\n  }}\n}},\n"
+        )
+    };
+    assert_eq!(mask("squeue", &one(0, 3)), "\"sockets\": {\n1 cores\n},\n");
+    assert_eq!(mask("squeue", &one(0, 3)), mask("squeue", &one(1, 0)));
+}
+
+#[test]
 fn a_scene_plays_a_recording_once() {
     let mut seen = BTreeSet::new();
     for name in scene::played() {
