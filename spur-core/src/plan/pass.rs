@@ -298,7 +298,12 @@ impl<'a> Pass<'a> {
         }
         let kept = self.keep(key, (kind, position, limit), (ask, barred.as_ref()));
         if let Kept::Now(shares) = kept {
-            return Verdict::Starts(vec![Placement { job, shares }]);
+            let backfilled = self.is_headed(kind.partition);
+            return Verdict::Starts(vec![Placement {
+                job,
+                shares,
+                backfilled,
+            }]);
         }
         let own = self.heads(kind.partition, &ask);
         Verdict::Waits(own, matches!(kept, Kept::Later))
