@@ -108,6 +108,10 @@ impl Cluster {
             }
             None => (Reason::None, String::new()),
         };
+        if let Some(array) = job.array.as_mut().filter(|array| array.view.throttle > 0) {
+            // All that wait are looked at as soon as this is no longer so.
+            array.full = true;
+        }
         fx.touched_jobs.insert(id);
         fx.replan = true;
         fx.effects.push(Effect::Notify { job: id });
