@@ -50,6 +50,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     rights::reservations(cluster, spec)?;
     waits::array(cluster, spec)?;
     waits::dependency(cluster, spec)?;
+    check::kept(spec)?;
     shape(cluster, spec, partition, at)?;
     Ok(Admitted {
         priority: starting_priority(spec),
@@ -67,7 +68,6 @@ fn shape(
     defaults::fill(cluster, spec, partition, at)?;
     features::check(cluster, spec)?;
     check::names(cluster, partition, spec)?;
-    check::kept(spec)?;
     if let Err(never) = check::satisfiable(cluster, partition, spec) {
         if !defaults::spread(spec) {
             return Err(never);
@@ -87,6 +87,38 @@ pub fn readmit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<(), 
 /// Notes the association that a job is charged to, which follows from its account, its partition and its owner.
 pub fn charge(cluster: &Cluster, spec: &mut JobSpec) {
     defaults::charge(cluster, spec);
+}
+
+/// What a change asks for that stands beside the shape of the job: reservations that are there and that the job may use, nothing that
+/// no cluster has, and a partition that is for the job, unless an operator puts it there. What was so before the change is left alone,
+/// so that it stands in the way of no other.
+pub fn beside(
+    cluster: &Cluster,
+    old: &JobSpec,
+    new: &JobSpec,
+    operator: bool,
+) -> Result<(), Refusal> {
+    let (before, after) = (old.extras(), new.extras());
+    if before.reservation != after.reservation {
+        rights::reservations(cluster, new)?;
+    }
+    if before.licenses != after.licenses || before.tmp_mib != after.tmp_mib {
+        check::kept(new)?;
+    }
+    let place = |spec: &JobSpec| {
+        (
+            spec.partition.clone(),
+            spec.account.clone(),
+            spec.qos.clone(),
+        )
+    };
+    let mut known = cluster.partitions.iter();
+    match known.find(|known| known.name == new.partition) {
+        Some(partition) if !operator && place(old) != place(new) => {
+            rights::partition(partition, new)
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// What a changed job is to wait for: jobs that are known, and that do not wait for it.

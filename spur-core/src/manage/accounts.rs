@@ -3,6 +3,7 @@
 //! Limits and shares are kept and shown; none is enforced. There is one cluster, so an association is an account's or a user's.
 
 mod decide;
+mod flags;
 pub mod limits;
 mod settings;
 

@@ -66,6 +66,9 @@ fn read(request: &Manage) -> Result<Wanted, Refusal> {
         let value = setting.value.as_str();
         let known = key(&setting.key, &KEYS);
         let (name, sign) = known.ok_or_else(|| unknown(&setting.key, value))?;
+        if sign != Sign::Is && !name.ends_with("features") {
+            return Err(unknown(&setting.key, value));
+        }
         match name {
             "state" => wanted.admin = Some(admin(value)?),
             "reason" => wanted.reason = Some(value.to_owned()),

@@ -60,6 +60,16 @@ const KEYS: [(&str, usize); 43] = [
     ("resumetimeout", 9),
 ];
 
+/// Settings that are lists, which `+=` and `-=` make longer and shorter.
+const LISTS: [&str; 6] = [
+    "allowaccounts",
+    "allowgroups",
+    "allowqos",
+    "denyaccounts",
+    "denyqos",
+    "nodes",
+];
+
 /// Reads a request for partitions.
 pub(super) fn decide(cluster: &Cluster, request: &Manage) -> Result<Changes, Refusal> {
     let find = |name: &str| cluster.partitions.iter().find(|known| known.name == name);
@@ -83,9 +93,30 @@ pub(super) fn decide(cluster: &Cluster, request: &Manage) -> Result<Changes, Ref
                 "{name} is the default partition: make another the default one instead"
             )));
         }
+        exist(cluster, find(name), &new)?;
         changes.push(Change::Partition(Box::new(new)));
     }
     Ok((changes, request.names.clone()))
+}
+
+/// Whether every node that the partition gets is one that registered or that the configuration names.
+fn exist(cluster: &Cluster, old: Option<&Partition>, new: &Partition) -> Result<(), Refusal> {
+    let had = old.and_then(|old| old.nodes.as_deref()).unwrap_or_default();
+    let configured = |name: &NodeName| {
+        let mut parts = cluster.partitions.iter().filter_map(|p| p.nodes.as_ref());
+        cluster.node_config.contains_key(name) || parts.any(|nodes| nodes.contains(name))
+    };
+    let known = |name: &NodeName| {
+        had.contains(name) || cluster.node_ids.contains_key(name) || configured(name)
+    };
+    let mut nodes = new.nodes.iter().flatten();
+    match nodes.find(|name| !known(name)) {
+        Some(unknown) => Err(refuse(
+            RefusalKind::InvalidNode,
+            format!("no node is named {unknown}"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn fresh(cluster: &Cluster, name: &str) -> Result<Partition, Refusal> {
@@ -135,6 +166,9 @@ pub(super) fn changed(old: &Partition, settings: &[Setting]) -> Result<Partition
             invalid(format!("Invalid input: {key}={value}\nRequest aborted"))
         };
         let (name, sign) = key(&setting.key, &KEYS).ok_or_else(unknown)?;
+        if sign != Sign::Is && !LISTS.contains(&name) {
+            return Err(unknown());
+        }
         set(&mut new, (name, sign), value)?;
     }
     if new.default_time.is_some_and(|time| time > new.max_time) {

@@ -77,7 +77,7 @@ struct Choice {
     nodes: Option<(Sign, String)>,
     count: Option<usize>,
     end: Option<Millis>,
-    duration: Option<u64>,
+    duration: Option<(Sign, u64)>,
     start: Option<Millis>,
 }
 
@@ -183,6 +183,10 @@ fn read(new: &mut Reservation, settings: &[Setting]) -> Result<Choice, Refusal> 
         let value = setting.value.as_str();
         let unknown = || invalid(format!("Unknown parameter {}.", setting.key));
         let (name, sign) = key(&setting.key, &KEYS).ok_or_else(unknown)?;
+        let grows = ["accounts", "users", "groups", "flags", "nodes", "duration"];
+        if sign != Sign::Is && !grows.contains(&name) {
+            return Err(unknown());
+        }
         match name {
             "accounts" => new.accounts = changed_list(&new.accounts, sign, value),
             "users" => new.users = changed_list(&new.users, sign, value),
@@ -194,7 +198,7 @@ fn read(new: &mut Reservation, settings: &[Setting]) -> Result<Choice, Refusal> 
             "flags" => flags(new, sign, value)?,
             "starttime" => choice.start = Some(Millis(number(name, value)?)),
             "endtime" => choice.end = Some(Millis(number(name, value)?)),
-            "duration" => choice.duration = Some(span(value)?),
+            "duration" => choice.duration = Some((sign, span(value)?)),
             "maxstartdelay" => new.max_start_delay = number(name, value)?,
             "nodes" => choice.nodes = Some((sign, value.to_owned())),
             "nodecnt" | "nodecount" => {
@@ -324,7 +328,11 @@ fn times(new: &mut Reservation, choice: &Choice) -> Result<(), Refusal> {
     }
     match (choice.end, choice.duration) {
         (Some(end), _) => new.end = end,
-        (None, Some(secs)) => new.end = new.start.plus_secs(secs),
+        (None, Some((Sign::Is, secs))) => new.end = new.start.plus_secs(secs),
+        (None, Some((Sign::Plus, secs))) => new.end = new.end.plus_secs(secs),
+        (None, Some((Sign::Minus, secs))) => {
+            new.end = Millis(new.end.0.saturating_sub(secs.saturating_mul(1000)));
+        }
         (None, None) => {}
     }
     if new.end <= new.start {

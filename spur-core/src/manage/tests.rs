@@ -376,3 +376,152 @@ fn what_was_said_and_who_is_charged_is_noted() {
     let none = admitted(&world, batch()).given;
     assert_eq!(none, Given::default());
 }
+
+/// What is said of a value that makes no sense; nothing is changed.
+fn refused(world: &mut World, request: &Manage) -> String {
+    let before = world.cluster.managed.clone();
+    let text = world.manages(request).unwrap_err().text;
+    assert_eq!(world.cluster.managed, before, "{request:?}");
+    text
+}
+
+#[test]
+fn values_that_mean_nothing_are_named_and_not_kept() {
+    let mut world = World::new(1, 8);
+    let add = |entity, name: &str, words: &[&str]| request(entity, Verb::Create, name, words);
+    world.manages(&add(Entity::Account, "bio", &[])).unwrap();
+    world
+        .manages(&add(Entity::User, "alice", &["account=bio"]))
+        .unwrap();
+    world.manages(&add(Entity::Qos, "low", &[])).unwrap();
+    for (entity, name, word, named) in [
+        (Entity::Qos, "low", "flags=foo", "Bad QOS flag: foo"),
+        (
+            Entity::Qos,
+            "low",
+            "flags+=nodecay,foo",
+            "Bad QOS flag: foo",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "preempt=nope",
+            "You gave a bad qos 'nope'",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "preempt+=nope",
+            "You gave a bad qos 'nope'",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "preemptmode=foo",
+            "Bad Preempt Mode given: foo",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "usagefactor=x",
+            "Bad UsageFactor value: x",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "preemptexempttime=x",
+            "Bad PreemptExemptTime value: x",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "grptres=cpu=1,gres/gpx=4",
+            "No TRES known by type gres/gpx",
+        ),
+        (
+            Entity::Qos,
+            "low",
+            "maxwall+=5",
+            "Unknown option: maxwall+=5",
+        ),
+        (
+            Entity::User,
+            "alice",
+            "account=x",
+            "Unknown option: account=x\n Use keyword 'where'",
+        ),
+        (
+            Entity::User,
+            "alice",
+            "partition=x",
+            "Unknown option: partition=x",
+        ),
+        (
+            Entity::User,
+            "alice",
+            "maxjobs+=5",
+            "Unknown option: maxjobs+=5",
+        ),
+        (Entity::Account, "bio", "name=x", "Unknown option: name=x"),
+    ] {
+        // The first `=` behind the key's sign parts it.
+        let (key, value) = word.split_once('=').unwrap();
+        let mut asked = request(entity, Verb::Update, name, &[]);
+        asked.settings = vec![Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        }];
+        let text = refused(&mut world, &asked);
+        assert!(text.contains(named), "{word}: {text}");
+    }
+    let words = [
+        "flags=nodecay,DenyOnL",
+        "flags+=overpart",
+        "flags-=NoDecay",
+        "preempt=normal",
+        "preempt+=low",
+        "preempt-=normal",
+    ];
+    for word in words {
+        world.update(Entity::Qos, "low", &[word]).unwrap();
+    }
+    let low = world.cluster.managed.accounts.quality("low").unwrap();
+    assert_eq!(low.flags, ["DenyOnLimit", "OverPartQOS"]);
+    assert_eq!(limits::value(&low.limits, "Preempt"), "low");
+    world
+        .update(Entity::Qos, "low", &["grptres=gres/gpu:h200=4", "flags=-1"])
+        .unwrap();
+    let low = world.cluster.managed.accounts.quality("low").unwrap();
+    assert!(low.flags.is_empty());
+}
+
+#[test]
+fn only_lists_and_durations_are_changed_by_a_part() {
+    let mut world = World::new(2, 8);
+    let name = world.reserve("n1", 0, 600, &["users=alice"]).unwrap();
+    let length = |world: &World| {
+        let known = &world.cluster.managed.reservations[&name];
+        (known.end.0 - known.start.0) / 1000
+    };
+    for (word, then) in [
+        ("duration+=300", 900),
+        ("duration-=120", 780),
+        ("duration=60", 60),
+    ] {
+        world.update(Entity::Reservation, &name, &[word]).unwrap();
+        assert_eq!(length(&world), then, "{word}");
+    }
+    for (entity, name, word) in [
+        (Entity::Reservation, name.as_str(), "duration-=60"),
+        (Entity::Reservation, name.as_str(), "starttime+=5"),
+        (Entity::Node, "n1", "weight+=5"),
+        (Entity::Partition, "gpu", "maxtime+=5"),
+        (Entity::Partition, "gpu", "nodes=n9"),
+        (Entity::Partition, "gpu", "nodes+=n9"),
+    ] {
+        refused(&mut world, &request(entity, Verb::Update, name, &[word]));
+    }
+    world
+        .update(Entity::Partition, "gpu", &["nodes=n1"])
+        .unwrap();
+}

@@ -53,6 +53,15 @@ impl Failure {
         }
     }
 
+    /// The same with one line more: the right word that a wrong one is nearest to, if it is near to any.
+    #[must_use]
+    pub fn nearest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        if let Some(meant) = super::flags::nearest::nearest(word, known) {
+            self.text.push_str(&format!("Did you mean {meant}?\n"));
+        }
+        self
+    }
+
     /// The same with another code.
     #[must_use]
     pub fn with_code(mut self, code: u8) -> Self {

@@ -1,5 +1,6 @@
 //! `sacctmgr`: accounts, users, associations and qualities of service. Limits and shares are kept and shown; none is enforced.
 
+mod conditions;
 mod data;
 mod edit;
 mod fields;

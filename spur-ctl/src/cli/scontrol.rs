@@ -89,6 +89,11 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     if is("listpids", 1) {
         return show::list_pids();
     }
+    let alone = [("ping", 3), ("reconfigure", 3), ("version", 3)];
+    if !rest.is_empty() && alone.iter().any(|(full, least)| is(full, *least)) {
+        let text = format!("too many arguments for keyword:{word}");
+        return Err(Failure::plain(text, 1));
+    }
     if is("ping", 3) {
         return ping::main(options);
     }
@@ -128,6 +133,36 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     }
     Err(invalid(word))
 }
+
+/// First words that do something here.
+pub(in crate::cli) const WORDS: [&str; 26] = [
+    "all",
+    "completing",
+    "create",
+    "delete",
+    "errnumstr",
+    "help",
+    "hold",
+    "listjobs",
+    "listpids",
+    "liststeps",
+    "oneliner",
+    "ping",
+    "quiet",
+    "reconfigure",
+    "release",
+    "requeue",
+    "requeuehold",
+    "resume",
+    "show",
+    "shutdown",
+    "suspend",
+    "top",
+    "uhold",
+    "update",
+    "version",
+    "wait_job",
+];
 
 /// Words that Slurm has and that need arguments, with the fewest; and what to say of them here.
 const LATER: [(&str, usize, &str); 15] = [
@@ -173,7 +208,7 @@ fn abbreviates(word: &str, full: &str, least: usize) -> bool {
 }
 
 fn invalid(word: &str) -> Failure {
-    Failure::plain(format!("invalid keyword: {word}"), 1)
+    Failure::plain(format!("invalid keyword: {word}"), 1).nearest(word, WORDS)
 }
 
 /// Whether a word that is Slurm's has as many arguments as it needs, before anything else is said of it.

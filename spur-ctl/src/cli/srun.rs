@@ -44,6 +44,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         submit::read_node_files(part)?;
     }
     let here = process::surroundings();
+    session::check(&parts, &here)?;
     link::run(async {
         let granted = grant::obtain(&parts, &here).await?;
         session::run(&parts, &here, granted).await

@@ -56,6 +56,7 @@ impl Writer {
         }
         let mut spec = (*job.spec).clone();
         change.apply(&mut spec)?;
+        admit::beside(&self.cluster, &job.spec, &spec, caller.operator)?;
         if change.reshapes() {
             admit::readmit(&self.cluster, &mut spec, turn.at)?;
         }
@@ -73,7 +74,7 @@ impl Writer {
         self.propose(turn, changed)
             .map_err(|why| refuse(RefusalKind::UpdateUnavailable, why))?;
         if hold {
-            self.hold(turn, id, caller.operator)?;
+            self.hold(turn, caller, id, caller.operator)?;
         }
         Ok(())
     }

@@ -124,7 +124,7 @@ impl Writer {
                 Ok(Reply::Done)
             }
             Act::Hold(jobs) => {
-                let hold = |job| self.hold(turn, job, caller.operator);
+                let hold = |job| self.hold(turn, caller, job, caller.operator);
                 Ok(Reply::PerJob(each(jobs, hold)))
             }
             Act::Release(jobs) => {

@@ -52,15 +52,15 @@ impl Writer {
         act: JobAct,
     ) -> Result<(), Refusal> {
         match act {
-            JobAct::Hold => self.hold(turn, id, caller.operator),
-            JobAct::HoldByUser => self.hold(turn, id, false),
+            JobAct::Hold => self.hold(turn, caller, id, caller.operator),
+            JobAct::HoldByUser => self.hold(turn, caller, id, false),
             JobAct::Release => self.release(turn, caller, id),
             JobAct::Requeue => self.requeue(turn, id),
             JobAct::RequeueHold => {
                 if self.job(id)?.state != JobState::Pending {
                     self.requeue(turn, id)?;
                 }
-                self.hold(turn, id, caller.operator)
+                self.hold(turn, caller, id, caller.operator)
             }
             JobAct::Suspend => self.suspend(turn, caller, id),
             JobAct::Resume => self.resume(turn, caller, id),
@@ -304,18 +304,23 @@ impl Writer {
         outcome
     }
 
+    /// An operator's hold stays one, whatever its owner does: only operators lift it or make it the owner's.
     pub(super) fn hold(
         &mut self,
         turn: &mut Turn,
+        caller: &Caller,
         job: JobId,
         by_admin: bool,
     ) -> Result<(), Refusal> {
-        let state = self.state(job)?;
-        if state.is_terminal() {
+        let held = self.job(job)?;
+        if held.state.is_terminal() {
             return Err(refuse(RefusalKind::JobFinished, ""));
         }
-        if state != JobState::Pending {
+        if held.state != JobState::Pending {
             return Err(refuse(RefusalKind::JobNotPending, ""));
+        }
+        if held.reason == Reason::JobHeldAdmin && !caller.operator {
+            return Ok(());
         }
         self.propose(turn, Event::Held { job, by_admin })
             .map_err(|why| refuse(RefusalKind::JobNotPending, why))
@@ -351,6 +356,9 @@ impl Writer {
         }
         if job.state == JobState::Pending {
             return Err(refuse(RefusalKind::JobPending, ""));
+        }
+        if !job.spec.requeue {
+            return Err(refuse(RefusalKind::UpdateUnavailable, ""));
         }
         if job.tasks() > 1 {
             let text = "tasks that were cancelled while they waited cannot be requeued";

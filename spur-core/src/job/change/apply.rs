@@ -72,6 +72,10 @@ impl JobChange {
         if let Some(least) = self.nodes_min {
             (spec.nodes_min, spec.nodes_max) = (least, self.nodes_max.unwrap_or(least).max(least));
             spec.nodes_set = true;
+            // A node without a task is of no use; as Slurm raises a job's CPUs to its nodes.
+            if spec.tasks_set && self.tasks.is_none() {
+                spec.tasks = spec.tasks.max(least);
+            }
         } else if let Some(most) = self.nodes_max {
             (spec.nodes_max, spec.nodes_set) = (most, true);
         }

@@ -1,7 +1,7 @@
 //! `sacctmgr add`, `modify` and `delete`.
 
-use super::super::{Change, Changes, Manage, Verb, changed_list, invalid, list, refuse};
-use super::{Account, AccountChange, Accounts, Association, Qos, User, limits, settings};
+use super::super::{Change, Changes, Manage, Verb, invalid, list, refuse};
+use super::{Account, AccountChange, Accounts, Association, Qos, User, flags, limits, settings};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::manage::{Entity, Sign};
@@ -118,7 +118,7 @@ impl Draft<'_> {
             shares: 1,
             ..Association::default()
         };
-        settings::set(&self.accounts, &mut own, settings)?;
+        settings::set(&self.accounts, &mut own, request)?;
         self.told.names.push(name.clone());
         self.told.rows.push(own.clone());
         self.push(AccountChange::Account(account));
@@ -144,7 +144,7 @@ impl Draft<'_> {
             self.check_parent(name, parent)?;
             own.parent = parent.to_owned();
         }
-        settings::set(&self.accounts, &mut own, settings)?;
+        settings::set(&self.accounts, &mut own, request)?;
         self.told.names.push(name.to_owned());
         self.told.rows.push(own.clone());
         self.push(AccountChange::Account(account));
@@ -301,7 +301,7 @@ impl Draft<'_> {
                     shares: 1,
                     ..Association::default()
                 };
-                settings::set(&self.accounts, &mut own, settings)?;
+                settings::set(&self.accounts, &mut own, request)?;
                 self.told.rows.push(own.clone());
                 self.push(AccountChange::Association(Box::new(own)));
                 added.push(account.clone());
@@ -336,7 +336,7 @@ impl Draft<'_> {
         }
         for mut own in self.meant(name, request) {
             let old = own.clone();
-            settings::set(&self.accounts, &mut own, settings)?;
+            settings::set(&self.accounts, &mut own, request)?;
             self.told.rows.push(own.clone());
             if own != old {
                 self.push(AccountChange::Association(Box::new(own)));
@@ -417,19 +417,23 @@ impl Draft<'_> {
             },
         };
         for setting in &request.settings {
-            let value = setting.value.as_str();
-            match setting.key.to_ascii_lowercase().as_str() {
+            let ((key, sign), value) = (settings::signed(&setting.key), setting.value.as_str());
+            match key.as_str() {
+                "flags" => new.flags = flags::changed(&new.flags, sign, value)?,
+                "preempt" => {
+                    let old = list(limits::value(&new.limits, "Preempt"));
+                    let chosen = settings::qualities(&self.accounts, &old, (sign, value))?;
+                    limits::set(&mut new.limits, "preempt", &chosen.join(","))?;
+                }
+                _ if sign != Sign::Is => return Err(settings::unknown(request, setting)),
                 "description" | "desc" => value.clone_into(&mut new.description),
-                "flags" => new.flags = list(value),
-                "flags+" => new.flags = changed_list(&new.flags, Sign::Plus, value),
-                "flags-" => new.flags = changed_list(&new.flags, Sign::Minus, value),
                 "priority" => {
                     let bad = |_| invalid(format!(" Bad priority value: {value}"));
                     new.priority = value.parse().map_err(bad)?;
                 }
-                key if settings::is_apart(key) => {}
+                key if settings::is_apart(request, key) => {}
                 key if limits::set(&mut new.limits, key, value)? => {}
-                _ => return Err(settings::unknown(setting)),
+                _ => return Err(settings::unknown(request, setting)),
             }
         }
         self.push(AccountChange::Qos(new));

@@ -15,6 +15,10 @@ enum Kind {
     Tres,
     /// A span, in minutes or as Slurm writes times.
     Wall,
+    /// A number with a fraction.
+    Real,
+    /// How jobs make room for others.
+    Preempt,
     /// Anything.
     Text,
 }
@@ -29,7 +33,7 @@ const LIMITS: [(&str, Kind); 36] = [
     ("GrpTRESMins", Kind::Tres),
     ("GrpTRESRunMins", Kind::Tres),
     ("GrpWall", Kind::Wall),
-    ("LimitFactor", Kind::Text),
+    ("LimitFactor", Kind::Real),
     ("MaxJobs", Kind::Count),
     ("MaxJobsAccrue", Kind::Count),
     ("MaxJobsAccruePerAccount", Kind::Count),
@@ -50,12 +54,12 @@ const LIMITS: [(&str, Kind); 36] = [
     ("MinPrioThresh", Kind::Count),
     ("MinTRES", Kind::Tres),
     ("Preempt", Kind::Text),
-    ("PreemptExemptTime", Kind::Text),
-    ("PreemptMode", Kind::Text),
+    ("PreemptExemptTime", Kind::Wall),
+    ("PreemptMode", Kind::Preempt),
     ("Priority", Kind::Count),
     ("QosLevel", Kind::Text),
-    ("UsageFactor", Kind::Text),
-    ("UsageThreshold", Kind::Text),
+    ("UsageFactor", Kind::Real),
+    ("UsageThreshold", Kind::Real),
     ("WCKeys", Kind::Text),
 ];
 
@@ -140,8 +144,21 @@ pub(super) fn set(limits: &mut Vec<Setting>, key: &str, text: &str) -> Result<bo
     let new = match kind {
         _ if part.is_empty() && matches!(text, "-1" | "") => String::new(),
         Kind::Text => text.to_owned(),
+        Kind::Real => text
+            .parse::<f64>()
+            .ok()
+            .filter(|real| *real >= 0.0)
+            .map(|_| text.to_owned())
+            .ok_or_else(bad)?,
+        Kind::Preempt => {
+            modes(text).ok_or_else(|| invalid(format!(" Bad Preempt Mode given: {text}")))?
+        }
         Kind::Count => text.parse::<u32>().map_err(|_| bad())?.to_string(),
         Kind::Wall => wall(text).ok_or_else(bad)?,
+        Kind::Tres if part.is_empty() && unknown_tres(text).is_some() => {
+            let unknown = unknown_tres(text).unwrap_or_default();
+            return Err(invalid(format!(" No TRES known by type {unknown}")));
+        }
         Kind::Tres if !part.is_empty() => {
             merged(value(limits, name), &format!("{part}={text}")).ok_or_else(bad)?
         }
@@ -154,6 +171,30 @@ pub(super) fn set(limits: &mut Vec<Setting>, key: &str, text: &str) -> Result<bo
         limits.insert(at, Setting { key, value: new });
     }
     Ok(true)
+}
+
+/// Modes of preemption as Slurm writes them; `cluster` is the cluster's.
+fn modes(text: &str) -> Option<String> {
+    const MODES: [&str; 7] = [
+        "cancel", "cluster", "gang", "off", "requeue", "suspend", "within",
+    ];
+    let lower = text.to_ascii_lowercase();
+    let known = |word: &str| MODES.contains(&word);
+    lower.split(',').all(known).then_some(lower)
+}
+
+/// The first name of a list of amounts that is no resource's.
+fn unknown_tres(text: &str) -> Option<&str> {
+    const TRES: [&str; 9] = [
+        "billing", "cpu", "energy", "fs/disk", "gres/gpu", "mem", "node", "pages", "vmem",
+    ];
+    let mut names = text.split(',').filter_map(|part| part.split_once('='));
+    let known = |name: &str| {
+        let model = name.strip_prefix("gres/gpu:");
+        TRES.contains(&name) || model.is_some_and(|model| !model.is_empty())
+    };
+    let unknown = names.find(|(name, _)| !known(&name.trim().to_ascii_lowercase()));
+    unknown.map(|(name, _)| name)
 }
 
 fn wall(text: &str) -> Option<String> {

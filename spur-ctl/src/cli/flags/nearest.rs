@@ -27,11 +27,24 @@ fn likeness(word: &str, candidate: &str) -> Option<usize> {
     if candidate.len() > MAX_WORD {
         return None;
     }
-    let distance = distance(word.as_bytes(), candidate.as_bytes());
+    // Whether a word is in the plural makes no difference.
+    let bare = |word: &str| word.strip_suffix('s').unwrap_or(word).len();
+    let (a, b) = (word.as_bytes(), candidate.as_bytes());
+    let (single, other) = (&a[..bare(word)], &b[..bare(candidate)]);
+    let distance = distance(a, b).min(distance(single, other));
     let shorter = word.len().min(candidate.len());
+    let alike = usize::from(a.first() == b.first());
+    // Short words are soon others: they must begin alike, and a letter is missing, too much, or in another place.
+    let letters = |word: &[u8]| {
+        let mut letters = word.to_vec();
+        letters.sort_unstable();
+        letters
+    };
+    let slip = single.len() != other.len() || letters(single) == letters(other);
     let most = match word.len() {
-        0..=4 => usize::from(shorter >= 5),
-        5..=7 => 1,
+        0..=4 => alike * usize::from(slip),
+        5 => 1,
+        6..=7 => 1 + alike,
         8..=11 => 2,
         _ => 3,
     };
@@ -81,6 +94,11 @@ mod tests {
             ("memory", Some("mem")),
             ("cpu-per-task", Some("cpus-per-task")),
             ("ndoes", Some("nodes")),
+            ("tme", Some("time")),
+            ("tiem", Some("time")),
+            ("nde", Some("nodes")),
+            ("partion", Some("partition")),
+            ("mmem", Some("mem")),
             ("nope", None),
             ("bogus", None),
             ("x", None),

@@ -4,10 +4,11 @@ use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
 use super::super::link::{self, Trouble};
 use super::super::output;
+use super::conditions::{self, Rows, wanted};
 use super::words::{self, Words};
 use super::{is, later, told};
 use spur_core::api::{RefusalKind, Reply, Request};
-use spur_core::manage::accounts::preview;
+use spur_core::manage::accounts::{Account, Accounts, Association, Qos, preview};
 use spur_core::manage::{Entity, Manage, Setting, Verb};
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -43,30 +44,30 @@ fn entity(word: Option<&String>, keyword: &str) -> Result<Named, Failure> {
     }
 }
 
-fn keys(of: Entity) -> &'static [(&'static str, usize)] {
+/// What an entity's rows are chosen by.
+fn rows(of: Entity) -> Rows {
     match of {
+        Entity::Account => Rows::Accounts,
+        Entity::Qos => Rows::Qos,
+        Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => Rows::Users,
+    }
+}
+
+/// What is added has settings, not conditions: the names that are meant, and the settings that are left.
+fn parted(words: &Words, of: Entity) -> (Vec<String>, Vec<Setting>) {
+    let keys: &[(&str, usize)] = match of {
         Entity::Account => &[("accounts", 2), ("acct", 4), ("names", 1)],
         Entity::Qos => &[("qos", 1), ("names", 1)],
         Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
             &[("users", 1), ("names", 1)]
         }
-    }
-}
-
-/// The names that are meant, and the pairs that are left.
-fn parted(words: &Words, of: Entity) -> (Vec<String>, Vec<Setting>) {
-    let mut names = words.names.clone();
-    names.extend(words.list(keys(of)));
-    let own = |pair: &Setting| {
-        keys(of)
-            .iter()
-            .any(|(full, least)| is(&pair.key, full, *least))
     };
-    let rest = words
-        .pairs
-        .iter()
-        .filter(|pair| !own(pair) && !is(&pair.key, "clusters", 1));
-    (names, rest.cloned().collect())
+    let own = |pair: &&Setting| keys.iter().any(|(full, least)| is(&pair.key, full, *least));
+    let mut all = words.names.clone();
+    let named = words.pairs.iter().filter(own);
+    all.extend(named.flat_map(|pair| words::names(&pair.value)));
+    let rest = words.pairs.iter().filter(|pair| !own(pair));
+    (all, rest.cloned().collect())
 }
 
 fn cluster_word(done: &str) -> Failure {
@@ -114,45 +115,97 @@ pub(super) fn modify(options: &Options, rest: &[String]) -> Result<u8, Failure> 
         }
         Named::Cluster => return Err(cluster_word("modify")),
     };
+    let words = conditions::read(words, rows(of))?;
     if words.set.is_empty() {
         return Err(Failure::plain(" You didn't give me anything to set", 1));
     }
-    let (mut names, scope) = parted(&words, of);
-    if names.is_empty() {
-        names = meant(of, &scope)?;
-    }
-    let request = request(of, Verb::Update, names, (scope, words.set));
+    let names = meant(of, &words)?;
+    let request = request(of, Verb::Update, names, (scope(&words), words.set));
     carry_out(options, request)
 }
 
-/// Whoever is meant where nobody is named: all of the accounts in the scope, or all.
-fn meant(of: Entity, scope: &[Setting]) -> Result<Vec<String>, Failure> {
-    let accounts = super::accounts()?;
-    let within: Vec<&str> = scope
+/// Within which accounts and partitions a user's rows are meant; what else was said chose the names.
+fn scope(words: &Words) -> Vec<Setting> {
+    let within = |pair: &&Setting| matches!(pair.key.as_str(), "accounts" | "partitions");
+    words.pairs.iter().filter(within).cloned().collect()
+}
+
+/// Whoever is meant: those that are named, or all, if they meet the conditions.
+fn meant(of: Entity, words: &Words) -> Result<Vec<String>, Failure> {
+    if words.pairs.is_empty() && !words.names.is_empty() {
+        return Ok(words.names.clone());
+    }
+    let shown_only = |pair: &&Setting| matches!(pair.key.as_str(), "ids" | "parents" | "qos");
+    if let Some(pair) = words
+        .pairs
         .iter()
-        .filter(|pair| is(&pair.key, "accounts", 2))
-        .flat_map(|pair| pair.value.split(','))
-        .collect();
+        .find(shown_only)
+        .filter(|_| rows(of) == Rows::Users)
+    {
+        // A change reaches all rows of a user within accounts and partitions, which would be more than was meant.
+        let what = format!("a change of users where {}={}", pair.key, pair.value);
+        return Err(later(&what, "name the account, the partition or the user"));
+    }
+    if !conditions::here(words, &super::cluster()?) {
+        return Ok(Vec::new());
+    }
+    Ok(chosen(of, words, &super::accounts()?))
+}
+
+/// The names of all rows that meet the conditions, each once.
+fn chosen(of: Entity, words: &Words, accounts: &Accounts) -> Vec<String> {
+    let list = |name: &str| words.list(name);
+    let own = |own: &&Association| {
+        wanted(&list("accounts"), &own.account)
+            && wanted(&list("partitions"), &own.partition)
+            && wanted(&list("parents"), &own.parent)
+            && wanted(&list("ids"), &own.id.to_string())
+            && (list("qos").is_empty()
+                || accounts
+                    .qualities(own)
+                    .iter()
+                    .any(|qos| wanted(&list("qos"), qos)))
+    };
     let mut names: Vec<String> = match of {
-        Entity::Qos => accounts.qos.iter().map(|qos| qos.name.clone()).collect(),
-        Entity::Account => accounts
-            .accounts
-            .iter()
-            .map(|known| known.name.clone())
-            .collect(),
+        Entity::Qos => {
+            let meet = |qos: &&Qos| {
+                wanted(&list("ids"), &qos.id.to_string())
+                    && wanted(&list("descriptions"), &qos.description)
+            };
+            let rows = accounts.qos.iter().filter(meet);
+            rows.map(|qos| qos.name.clone()).collect()
+        }
+        Entity::Account => {
+            let users = list("users");
+            let of_user = |own: &&Association| {
+                users.is_empty() == own.user.is_empty() && wanted(&users, &own.user)
+            };
+            let rows = accounts.associations.iter().filter(own).filter(of_user);
+            let within: Vec<&str> = rows.map(|own| own.account.as_str()).collect();
+            let meet = |account: &&Account| {
+                within.contains(&account.name.as_str())
+                    && wanted(&list("descriptions"), &account.description)
+                    && wanted(&list("organizations"), &account.organization)
+            };
+            let rows = accounts.accounts.iter().filter(meet);
+            rows.map(|account| account.name.clone()).collect()
+        }
         Entity::User | Entity::Partition | Entity::Node | Entity::Reservation => {
-            let rows = accounts
-                .associations
-                .iter()
-                .filter(|own| !own.user.is_empty());
-            let rows =
-                rows.filter(|own| within.is_empty() || within.contains(&own.account.as_str()));
+            let meet = |own: &&Association| {
+                let user = accounts.user(&own.user);
+                user.is_some_and(|user| {
+                    wanted(&list("adminlevel"), &user.admin_level)
+                        && wanted(&list("defaultaccount"), &user.default_account)
+                })
+            };
+            let rows = accounts.associations.iter().filter(own).filter(meet);
             rows.map(|own| own.user.clone()).collect()
         }
     };
     names.sort();
     names.dedup();
-    Ok(names)
+    names.retain(|name| wanted(&words.names, name));
+    names
 }
 
 /// `delete ENTITY NAME…`.
@@ -169,17 +222,15 @@ pub(super) fn delete(options: &Options, rest: &[String]) -> Result<u8, Failure> 
         }
         Named::Cluster => return Err(cluster_word("delete")),
     };
-    let (mut names, scope) = parted(&words, of);
-    if names.is_empty() && !scope.is_empty() {
-        names = meant(of, &scope)?;
-    }
-    if names.is_empty() {
+    let words = conditions::read(words, rows(of))?;
+    if words.names.is_empty() && words.pairs.is_empty() {
         return Err(Failure::plain(
             " No conditions given to remove, not executing.",
             1,
         ));
     }
-    let request = request(of, Verb::Delete, names, (scope, Vec::new()));
+    let names = meant(of, &words)?;
+    let request = request(of, Verb::Delete, names, (scope(&words), Vec::new()));
     carry_out(options, request)
 }
 

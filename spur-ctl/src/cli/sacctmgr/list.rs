@@ -5,12 +5,13 @@ use super::super::flags::getopt::Options;
 use super::super::render::data::{self, Meta};
 use super::super::table::{Column, Parting, Table};
 use super::super::{output, process};
+use super::conditions::{self, Rows, wanted};
 use super::data as shapes;
 use super::fields::{self, Shown};
 use super::rows::{Row, cell};
 use super::words::{self, Words};
 use super::{accounts, cluster, is, later};
-use spur_core::manage::accounts::{Accounts, Association};
+use spur_core::manage::accounts::{Account, Accounts, Association};
 
 const ASSOCIATIONS: &str = "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefaultQOS,GrpTRESRunMins";
 const NO_LIMITS: &str = "Cluster,Account,User,Partition";
@@ -40,14 +41,15 @@ pub(super) fn main(options: &Options, words: &[String]) -> Result<u8, Failure> {
     };
     let words = words::read(rest)?;
     let is = |full: &str, least: usize| is(entity, full, least);
+    let of = |words, rows| conditions::read(words, rows);
     match () {
-        () if is("accounts", 2) => of_accounts(options, &words),
-        () if is("associations", 2) => of_associations(options, &words),
-        () if is("users", 1) => of_users(options, &words),
-        () if is("qos", 1) => of_qos(options, &words),
-        () if is("clusters", 2) => of_clusters(options, &words),
+        () if is("accounts", 2) => of_accounts(options, &of(words, Rows::Accounts)?),
+        () if is("associations", 2) => of_associations(options, &of(words, Rows::Associations)?),
+        () if is("users", 1) => of_users(options, &of(words, Rows::Users)?),
+        () if is("qos", 1) => of_qos(options, &of(words, Rows::Qos)?),
+        () if is("clusters", 2) => of_clusters(options, &of(words, Rows::Clusters)?),
         () if is("tres", 1) => {
-            output::print(&tres(options));
+            output::print(&tres(options, &of(words, Rows::Tres)?));
             Ok(0)
         }
         () if is("runawayjobs", 2) => {
@@ -116,11 +118,6 @@ fn shown(words: &Words, usual: &str) -> Result<Vec<Shown>, Failure> {
     fields::read(words.format.as_deref().unwrap_or(usual))
 }
 
-/// Whether a list, if there is one, has the name.
-fn wanted(list: &[String], name: &str) -> bool {
-    list.is_empty() || list.iter().any(|own| own.eq_ignore_ascii_case(name))
-}
-
 /// Conditions that rows of associations must meet.
 struct Conditions {
     accounts: Vec<String>,
@@ -128,39 +125,59 @@ struct Conditions {
     partitions: Vec<String>,
     parents: Vec<String>,
     ids: Vec<String>,
+    qos: Vec<String>,
+    default_qos: Vec<String>,
     here: bool,
 }
 
 impl Conditions {
     fn of(words: &Words, cluster: &str) -> Self {
-        let clusters = words.list(&[("clusters", 1)]);
         Self {
-            accounts: words.list(&[("accounts", 2), ("acct", 4)]),
-            users: words.list(&[("users", 1)]),
-            partitions: words.list(&[("partitions", 3)]),
-            parents: words.list(&[("parents", 4)]),
-            ids: words.list(&[("id", 1), ("associd", 3)]),
-            here: clusters.iter().any(|name| name == "all") || wanted(&clusters, cluster),
+            accounts: words.list("accounts"),
+            users: words.list("users"),
+            partitions: words.list("partitions"),
+            parents: words.list("parents"),
+            ids: words.list("ids"),
+            qos: words.list("qos"),
+            default_qos: words.list("defaultqos"),
+            here: conditions::here(words, cluster),
         }
     }
 
-    fn meet(&self, own: &Association) -> bool {
+    fn meet(&self, accounts: &Accounts, own: &Association) -> bool {
+        let mut qualities = accounts.qualities(own).into_iter();
         self.here
             && wanted(&self.accounts, &own.account)
             && wanted(&self.users, &own.user)
             && wanted(&self.partitions, &own.partition)
             && wanted(&self.parents, &own.parent)
             && wanted(&self.ids, &own.id.to_string())
+            && wanted(&self.default_qos, &own.default_qos)
+            && (self.qos.is_empty() || qualities.any(|qos| wanted(&self.qos, &qos)))
+    }
+
+    /// Whether there are conditions that only an association can meet.
+    fn any(&self) -> bool {
+        let lists = [
+            &self.accounts,
+            &self.partitions,
+            &self.parents,
+            &self.ids,
+            &self.qos,
+        ];
+        lists.iter().any(|list| !list.is_empty())
     }
 }
 
 fn of_associations(options: &Options, words: &Words) -> Result<u8, Failure> {
     let (cluster, accounts) = (cluster()?, accounts()?);
-    let conditions = Conditions::of(words, &cluster);
+    let mut conditions = Conditions::of(words, &cluster);
+    // What stands alone is the number of an association.
+    conditions.ids.extend(words.names.iter().cloned());
     let tree = accounts.tree();
     let own: Vec<&Association> = tree
         .into_iter()
-        .filter(|own| conditions.meet(own))
+        .filter(|own| conditions.meet(&accounts, own))
         .collect();
     if let Some(asked) = data::asked(options)? {
         shapes::associations(asked, &meta(options, &cluster), &accounts, &own);
@@ -198,14 +215,16 @@ pub(super) fn meta(options: &Options, cluster: &str) -> Meta {
 
 fn of_accounts(options: &Options, words: &Words) -> Result<u8, Failure> {
     let (cluster, accounts) = (cluster()?, accounts()?);
-    let mut names = words.list(&[("accounts", 2), ("names", 1), ("acct", 4)]);
-    names.extend(words.names.iter().cloned());
-    let (descriptions, organizations) = (
-        words.list(&[("descriptions", 1)]),
-        words.list(&[("organizations", 1)]),
-    );
+    let conditions = Conditions::of(words, &cluster);
+    let (descriptions, organizations) = (words.list("descriptions"), words.list("organizations"));
+    // Users and parents are those of its associations.
+    let within = |account: &Account| {
+        let mut own = accounts.associations.iter();
+        own.any(|own| own.account == account.name && conditions.meet(&accounts, own))
+    };
     let kept = accounts.accounts.iter().filter(|account| {
-        wanted(&names, &account.name)
+        within(account)
+            && wanted(&words.names, &account.name)
             && wanted(&descriptions, &account.description)
             && wanted(&organizations, &account.organization)
     });
@@ -247,12 +266,11 @@ fn of_accounts(options: &Options, words: &Words) -> Result<u8, Failure> {
 fn of_users(options: &Options, words: &Words) -> Result<u8, Failure> {
     let (cluster, accounts) = (cluster()?, accounts()?);
     let conditions = Conditions::of(words, &cluster);
-    let mut names = words.list(&[("users", 1), ("names", 1)]);
-    names.extend(words.names.iter().cloned());
-    let levels = words.list(&[("adminlevel", 2)]);
-    let defaults = words.list(&[("defaultaccount", 8)]);
+    let levels = words.list("adminlevel");
+    let defaults = words.list("defaultaccount");
     let kept = accounts.users.iter().filter(|user| {
-        wanted(&names, &user.name)
+        conditions.here
+            && wanted(&words.names, &user.name)
             && wanted(&levels, &user.admin_level)
             && wanted(&defaults, &user.default_account)
     });
@@ -261,7 +279,7 @@ fn of_users(options: &Options, words: &Words) -> Result<u8, Failure> {
         return Ok(0);
     }
     // Fields of associations ask for them, as does a condition that only they can meet.
-    let of_association = !conditions.accounts.is_empty() || !conditions.partitions.is_empty();
+    let of_association = conditions.any();
     let with = words.has("withassoc")
         || options.on("associations")
         || of_association && !words.has("onlydefaults");
@@ -283,7 +301,7 @@ fn of_users(options: &Options, words: &Words) -> Result<u8, Failure> {
         let own = accounts
             .associations
             .iter()
-            .filter(|own| own.user == user.name && conditions.meet(own));
+            .filter(|own| own.user == user.name && conditions.meet(&accounts, own));
         let needs = shown.iter().any(needs_association);
         if with || needs {
             rows.extend(own.map(|own| Row {
@@ -314,13 +332,12 @@ fn needs_association(shown: &Shown) -> bool {
 
 fn of_qos(options: &Options, words: &Words) -> Result<u8, Failure> {
     let accounts = accounts()?;
-    let mut names = words.list(&[("names", 1), ("qos", 1)]);
-    names.extend(words.names.iter().cloned());
-    let ids = words.list(&[("ids", 1)]);
-    let kept = accounts
-        .qos
-        .iter()
-        .filter(|qos| wanted(&names, &qos.name) && wanted(&ids, &qos.id.to_string()));
+    let (ids, descriptions) = (words.list("ids"), words.list("descriptions"));
+    let kept = accounts.qos.iter().filter(|qos| {
+        wanted(&words.names, &qos.name)
+            && wanted(&ids, &qos.id.to_string())
+            && wanted(&descriptions, &qos.description)
+    });
     if let Some(asked) = data::asked(options)? {
         shapes::qos(asked, &meta(options, &cluster()?), kept);
         return Ok(0);
@@ -339,8 +356,6 @@ fn of_qos(options: &Options, words: &Words) -> Result<u8, Failure> {
 /// The one cluster.
 fn of_clusters(options: &Options, words: &Words) -> Result<u8, Failure> {
     let (cluster, accounts) = (cluster()?, accounts()?);
-    let mut names = words.list(&[("clusters", 1), ("names", 1)]);
-    names.extend(words.names.iter().cloned());
     let shown = shown(words, CLUSTERS)?;
     let root = accounts.association("root", "", "");
     let row = Row {
@@ -348,7 +363,7 @@ fn of_clusters(options: &Options, words: &Words) -> Result<u8, Failure> {
         association: root,
         ..Row::default()
     };
-    let rows: Vec<Row<'_>> = if wanted(&names, &cluster) {
+    let rows: Vec<Row<'_>> = if wanted(&words.names, &cluster) {
         vec![row]
     } else {
         Vec::new()
@@ -357,7 +372,7 @@ fn of_clusters(options: &Options, words: &Words) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn tres(options: &Options) -> String {
+fn tres(options: &Options, words: &Words) -> String {
     let column = |header: &str, width| Column {
         header: header.to_owned(),
         width,
@@ -371,8 +386,13 @@ fn tres(options: &Options) -> String {
     if !options.on("noheader") {
         text.push_str(&table.heading());
     }
-    for (kind, name, id) in TRES {
-        text.push_str(&table.row(&[kind, name, id]));
+    // What stands alone is a type.
+    let mut types = words.list("types");
+    types.extend(words.names.iter().cloned());
+    let ids = words.list("ids");
+    let meet = |(kind, _, id): &&(&str, &str, &str)| wanted(&types, kind) && wanted(&ids, id);
+    for (kind, name, id) in TRES.iter().filter(meet) {
+        text.push_str(&table.row(&[*kind, *name, *id]));
     }
     text
 }

@@ -80,13 +80,9 @@ pub(super) fn read(words: &[String]) -> Result<Words, Failure> {
 }
 
 impl Words {
-    /// The values of a list under one of these keys, each a shortest beginning of its name.
-    pub(super) fn list(&self, keys: &[(&str, usize)]) -> Vec<String> {
-        let meant = |pair: &&Setting| {
-            keys.iter()
-                .any(|(full, least)| super::is(&pair.key, full, *least))
-        };
-        let found = self.pairs.iter().filter(meant);
+    /// The values of a condition, by its full name.
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let found = self.pairs.iter().filter(|pair| pair.key == name);
         found.flat_map(|pair| names(&pair.value)).collect()
     }
 
@@ -97,7 +93,7 @@ impl Words {
 }
 
 /// Names of a list with commas.
-fn names(list: &str) -> Vec<String> {
+pub(super) fn names(list: &str) -> Vec<String> {
     let names = list.split(',').map(|name| unquoted(name.trim()));
     names
         .filter(|name| !name.is_empty())
@@ -134,7 +130,7 @@ mod tests {
         let words =
             of("alice,bob where account=ml set fairshare=3 GrpJobs=4 format=user%20,account");
         assert_eq!(words.names, ["alice", "bob"]);
-        assert_eq!(words.list(&[("accounts", 3)]), ["ml"]);
+        assert_eq!(words.list("account"), ["ml"]);
         assert_eq!(words.set.len(), 2);
         assert_eq!(words.set[1].key, "grpjobs");
         assert_eq!(words.format.as_deref(), Some("user%20,account"));

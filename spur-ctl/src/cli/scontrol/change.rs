@@ -8,7 +8,7 @@ use super::{abbreviates, jobs, reservation, worded};
 use spur_core::api::{RefusalKind, Reply, Request};
 use spur_core::id::NodeName;
 use spur_core::manage::{Entity, Manage, Setting, Verb};
-use spur_core::slurm::hostlist;
+use spur_core::slurm::{codes, hostlist};
 
 /// `KEY=VALUE` words in order.
 pub(super) type Pairs = Vec<Setting>;
@@ -25,12 +25,15 @@ pub(super) enum Named {
     Frontend,
 }
 
+/// How the entities are written in full.
+const ENTITIES: [&str; 4] = ["JobId", "NodeName", "PartitionName", "ReservationName"];
+
 /// The entity that a key names, in Slurm's order: a job's name and partition are settings of the job.
 fn named(key: &str) -> Option<Named> {
     let is = |full: &str, least: usize| abbreviates(key, full, least);
     match () {
-        () if is("nodename", 5) => Some(Named::Node),
-        () if is("partitionname", 9) => Some(Named::Partition),
+        () if is("nodename", 3) => Some(Named::Node),
+        () if is("partitionname", 4) => Some(Named::Partition),
         () if is("jobid", 1) || is("jobname", 4) => Some(Named::Job),
         () if is("stepid", 4) => Some(Named::Step),
         () if is("frontendname", 5) => Some(Named::Frontend),
@@ -79,7 +82,8 @@ fn entity(pairs: &mut Pairs) -> Option<(Named, String)> {
     let first = pairs.first().and_then(|pair| named(&pair.key));
     let has = |which: Named| pairs.iter().any(|pair| named(&pair.key) == Some(which));
     let which = match first {
-        // A reservation's partition is a setting of it.
+        // A job's and a reservation's partition is a setting of it.
+        Some(Named::Partition) if has(Named::Job) => Named::Job,
         Some(Named::Partition) if has(Named::Reservation) => Named::Reservation,
         Some(first) => first,
         None => *order.iter().find(|which| has(**which))?,
@@ -93,7 +97,21 @@ fn entity(pairs: &mut Pairs) -> Option<(Named, String)> {
 /// `update KEY=VALUE…`.
 pub fn update(options: &Options, words: &[String]) -> Result<u8, Failure> {
     let mut pairs = pairs(words)?;
-    match entity(&mut pairs) {
+    let entity = entity(&mut pairs);
+    let changes = [
+        Named::Job,
+        Named::Node,
+        Named::Partition,
+        Named::Reservation,
+    ];
+    if pairs.is_empty()
+        && entity
+            .as_ref()
+            .is_some_and(|(named, _)| changes.contains(named))
+    {
+        return Err(Failure::plain("No changes specified", 1));
+    }
+    match entity {
         Some((Named::Job, list)) => jobs::update(options, &list, &pairs),
         Some((Named::Node, list)) => node(options, &list, pairs),
         Some((Named::Partition, name)) => {
@@ -112,7 +130,8 @@ pub fn update(options: &Options, words: &[String]) -> Result<u8, Failure> {
         None => Err(Failure::plain(
             "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\", \"Reservation\", \"JobId\", or \"SlurmctldDebug\"",
             1,
-        )),
+        )
+        .nearest(words[0].split('=').next().unwrap_or_default(), ENTITIES)),
     }
 }
 
@@ -213,6 +232,10 @@ pub fn delete(options: &Options, words: &[String]) -> Result<u8, Failure> {
 
 fn node(options: &Options, list: &str, pairs: Pairs) -> Result<u8, Failure> {
     let prefix = "slurm_update error";
+    if list.is_empty() {
+        let why = codes::message(RefusalKind::InvalidNode);
+        return Err(Failure::plain(format!("{prefix}: {why}"), 1));
+    }
     let names =
         hostlist::parse(list).map_err(|why| Failure::plain(format!("{prefix}: {why}"), 1))?;
     let resumes = pairs.iter().any(|pair| {

@@ -85,6 +85,10 @@ fn targets(words: &[String], prefix: &str) -> Result<Vec<JobTarget>, Failure> {
             targets.push(text.trim().parse().map_err(|_| unknown())?);
         }
     }
+    // Nothing named is nothing done, which must not look like success.
+    if targets.is_empty() {
+        return Err(unknown());
+    }
     Ok(targets)
 }
 

@@ -34,6 +34,8 @@ fn read(pairs: Pairs, suffix: &str) -> Result<(Times, Pairs), Failure> {
     for pair in pairs {
         let (key, value) = (pair.key.as_str(), pair.value.as_str());
         let is = |full: &str, least: usize| abbreviates(key, full, least);
+        // `duration+=` and `duration-=` change the present one.
+        let bare = key.trim_end_matches(['+', '-']);
         let again = all.iter().any(|other| other.key.eq_ignore_ascii_case(key));
         if again {
             return Err(error(format!("Parameter {key} specified more than once")));
@@ -51,7 +53,7 @@ fn read(pairs: Pairs, suffix: &str) -> Result<(Times, Pairs), Failure> {
             let end = moment("end")?;
             times.end = Some(end);
             end.0.to_string()
-        } else if is("duration", 1) {
+        } else if abbreviates(bare, "duration", 1) {
             let bad = || error(format!("Invalid duration {value}.  {suffix}"));
             let span = span(value).ok_or_else(bad)?;
             times.duration = Some(span);

@@ -27,6 +27,7 @@ use spur_proto::wire::{Open, Rlimit};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::Receiver;
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
@@ -86,25 +87,25 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
         own_job,
     } = granted;
     let options = &parts[0];
-    let (streams, outlet) = match prepare(parts, here, &grant) {
-        Ok(streams) => streams,
+    // Whatever fails here, the job that was granted does not stay behind.
+    let begun = begin(parts, here, &grant, own_job);
+    let (streams, outlet, mut signals, opens) = match begun {
+        Ok(begun) => begun,
         Err(failure) => {
             give_up(&grant, own_job).await;
             return Err(failure);
         }
     };
-    let broken = |why: std::io::Error| Failure::error(Command::Srun, why);
-    let mut signals = signals::listen().map_err(broken)?;
-    let opens = parts.iter().zip(&outlet);
-    let opens = opens.map(|(part, outlet)| open(part, here, &grant, own_job, &streams[*outlet]));
-    let opens = opens.collect::<Result<Vec<_>, _>>()?;
     let (links, mut inbox) = wire::connect(&grant, &opens, &of_node);
     let outlets: Vec<usize> = of_node.iter().map(|part| outlet[*part]).collect();
-    let mut session = Session::new(options, &grant, own_job, links)?;
+    let mut session = Session::new(options, &grant, own_job, links);
     let shares = |streams: &Streams| matches!(streams.stdin, Feed::All | Feed::Task(_));
     let shares: Vec<bool> = streams.iter().map(shares).collect();
     for (at, streams) in streams.into_iter().enumerate() {
-        session.outlet(&streams).map_err(broken)?;
+        if let Err(why) = session.outlet(&streams) {
+            give_up(&grant, own_job).await;
+            return Err(Failure::error(Command::Srun, why));
+        }
         // One outlet's input is srun's own; others may have a file of their own.
         if at == 0 || matches!(streams.stdin, Feed::File(_)) {
             let links = session.links.iter().zip(&outlets);
@@ -140,7 +141,33 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
     Ok(session.finish().await)
 }
 
-/// Opens files and reads the numbers, before anything is started.
+/// Reads what is needed once something runs, before anything is asked for.
+pub fn check(parts: &[Options], here: &Surroundings) -> Result<(), Failure> {
+    wait(&parts[0])?;
+    parts
+        .iter()
+        .try_for_each(|part| job::limits(part, here).map(drop))
+}
+
+/// What the nodes are told, and where streams go.
+type Begun = (Vec<Streams>, Vec<usize>, Receiver<u8>, Vec<Open>);
+
+/// Opens files and begins to listen, before anything is started.
+fn begin(
+    parts: &[Options],
+    here: &Surroundings,
+    grant: &Grant,
+    own_job: bool,
+) -> Result<Begun, Failure> {
+    let (streams, outlet) = prepare(parts, here, grant)?;
+    let signals = signals::listen().map_err(|why| Failure::error(Command::Srun, why))?;
+    let opens = parts.iter().zip(&outlet);
+    let opens = opens.map(|(part, outlet)| open(part, here, grant, own_job, &streams[*outlet]));
+    let opens = opens.collect::<Result<Vec<_>, _>>()?;
+    Ok((streams, outlet, signals, opens))
+}
+
+/// Opens files.
 /// A part of the command line that says where its streams go has an outlet of its own; others share that of the part before.
 fn prepare(
     parts: &[Options],
@@ -149,7 +176,6 @@ fn prepare(
 ) -> Result<(Vec<Streams>, Vec<usize>), Failure> {
     let (mut streams, mut outlet) = (Vec::new(), Vec::new());
     for part in parts {
-        job::limits(part, here)?;
         let own = |long: &&str| {
             let given = part.last(long);
             given.is_some_and(|given| given.source != Source::Component)
@@ -271,12 +297,7 @@ fn kill_on_bad_exit(options: &Options) -> bool {
 }
 
 impl<'a> Session<'a> {
-    fn new(
-        options: &'a Options,
-        grant: &'a Grant,
-        own_job: bool,
-        links: Vec<Link>,
-    ) -> Result<Self, Failure> {
+    fn new(options: &'a Options, grant: &'a Grant, own_job: bool, links: Vec<Link>) -> Self {
         let nodes: Vec<_> = grant
             .nodes
             .iter()
@@ -286,7 +307,7 @@ impl<'a> Session<'a> {
         let labels = options
             .on("label")
             .then(|| Labels::new(u32::try_from(count).unwrap_or(u32::MAX)));
-        Ok(Self {
+        Self {
             options,
             grant,
             own_job,
@@ -304,14 +325,15 @@ impl<'a> Session<'a> {
             ),
             due: Due::default(),
             kill_on_bad_exit: kill_on_bad_exit(options),
-            wait: wait(options)?,
+            // It was read before the job was asked for.
+            wait: wait(options).unwrap_or_default(),
             waited: Duration::ZERO,
             failed: false,
             unlaunched: false,
             ending: false,
             forced: false,
             cancelled: false,
-        })
+        }
     }
 
     /// One more place where output may go.

@@ -51,6 +51,7 @@ fn table(bench: &Bench) -> Vec<String> {
 async fn array(bench: &Bench, tasks: &str) -> JobId {
     let spec = JobSpec {
         array: tasks.into(),
+        requeue: true,
         ..spec(JobKind::Batch, 1)
     };
     let payload = Payload {
@@ -247,5 +248,109 @@ async fn a_heterogeneous_job_is_commanded_and_stepped_into_as_one() {
     let cancelled = bench.answer(named("1")).await;
     assert_eq!(cancelled, Ok(Reply::PerJob(vec![(job, None)])));
     assert_eq!(bench.state(job), JobState::Cancelled);
+    bench.stop().await;
+}
+
+/// A job of the bench's user that waits, as nothing is connected.
+async fn waiting(bench: &Bench, tasks: u32) -> JobId {
+    let answer = bench.answer(Act::Submit(
+        Box::new(spec(JobKind::Batch, tasks)),
+        Some(Payload {
+            script: b"#!/bin/sh\n".to_vec(),
+            ..Payload::default()
+        }),
+    ));
+    let Ok(Reply::Submitted { job, .. }) = answer.await else {
+        panic!("not submitted")
+    };
+    job
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_hold_is_lifted_by_operators_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let job = waiting(&bench, 1).await;
+    let act = |act| Act::Control(targets("1"), act);
+    let admin = async |act| only(bench.ask_as(act, true).await.1.await.unwrap());
+    let reason = || bench.readers.view().job(job).unwrap().reason;
+    assert_eq!(admin(act(JobAct::Hold)).await, Ok(()));
+    let zero = JobChange {
+        priority: Some(0),
+        ..JobChange::default()
+    };
+    for command in [
+        act(JobAct::Hold),
+        act(JobAct::HoldByUser),
+        act(JobAct::RequeueHold),
+        Act::ChangeJobs(targets("1"), Box::new(zero)),
+    ] {
+        bench.answer(command).await.unwrap();
+        assert_eq!(reason(), Reason::JobHeldAdmin);
+        assert_eq!(
+            only(bench.answer(act(JobAct::Release)).await),
+            Err(RefusalKind::AccessDenied)
+        );
+    }
+    assert_eq!(admin(act(JobAct::HoldByUser)).await, Ok(()));
+    assert_eq!(reason(), Reason::JobHeldUser);
+    assert_eq!(only(bench.answer(act(JobAct::Release)).await), Ok(()));
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_refused_when_it_is_made_and_not_when_the_next_one_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let job = waiting(&bench, 2).await;
+    only(bench.answer(Act::Control(targets("1"), JobAct::Hold)).await).unwrap();
+    let change = async |change| {
+        only(
+            bench
+                .answer(Act::ChangeJobs(targets("1"), Box::new(change)))
+                .await,
+        )
+    };
+    let reservation = JobChange {
+        reservation: Some("nope".into()),
+        ..JobChange::default()
+    };
+    assert_eq!(
+        change(reservation).await,
+        Err(RefusalKind::InvalidReservation)
+    );
+    let licenses = JobChange {
+        licenses: Some("nope".into()),
+        ..JobChange::default()
+    };
+    assert_eq!(change(licenses).await, Err(RefusalKind::InvalidLicense));
+    let nodes = JobChange {
+        nodes_min: Some(3),
+        nodes_max: Some(3),
+        ..JobChange::default()
+    };
+    // Nothing has registered, so any number of nodes may come to be.
+    assert_eq!(change(nodes).await, Ok(()));
+    let view = bench.readers.view();
+    let spec = &view.job(job).unwrap().spec;
+    assert_eq!((spec.nodes_min, spec.nodes_max, spec.tasks), (3, 3, 3));
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_not_to_be_run_again_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    let _orders = bench.connect("n1").await;
+    let job = waiting(&bench, 1).await;
+    bench.flush().await;
+    assert_eq!(bench.state(job), JobState::Running);
+    for act in [JobAct::Requeue, JobAct::RequeueHold] {
+        assert_eq!(
+            only(bench.answer(Act::Control(targets("1"), act)).await),
+            Err(RefusalKind::UpdateUnavailable)
+        );
+    }
+    assert_eq!(bench.state(job), JobState::Running);
     bench.stop().await;
 }

@@ -3,7 +3,7 @@
 use super::super::super::failure::Failure;
 use super::super::super::flags::getopt::Options;
 use super::super::super::link;
-use super::super::super::process;
+use super::super::super::{output, process};
 use super::super::change::Pairs;
 use super::super::{abbreviates, ask, worded};
 use super::{outcome, targets};
@@ -87,15 +87,44 @@ pub(crate) fn update(options: &Options, list: &str, pairs: &Pairs) -> Result<u8,
         return Err(Failure::plain("No changes specified", 1));
     }
     let change = Box::new(change);
+    let (account, qos) = (change.account.clone(), change.qos.clone());
     let reply = ask(&Request::ChangeJobs { jobs, change }, prefix)?;
-    Ok(outcome(options, &reply, prefix))
+    let code = outcome(options, &reply, prefix);
+    if code == 0 && !options.on("quiet") && (account.is_some() || qos.is_some()) {
+        unknown(account.as_deref(), qos.as_deref());
+    }
+    Ok(code)
+}
+
+/// Says what `sbatch` says of an account or a quality that nobody keeps.
+fn unknown(account: Option<&str>, qos: Option<&str>) {
+    let Ok(Reply::Accounts(accounts)) = link::question(&Request::Accounts) else {
+        return;
+    };
+    let given = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
+    let account =
+        given(account).filter(|name| accounts.in_use() && accounts.account(name).is_none());
+    let account = account.map(|name| {
+        format!("there is no account {name}: the job is counted under that name all the same")
+    });
+    let qos = given(qos).filter(|name| accounts.quality(name).is_none());
+    let qos = qos.map(|name| format!("there is no quality of service {name}: it has no effect"));
+    let lines = account.into_iter().chain(qos);
+    let lines: Vec<String> = lines
+        .map(|line| format!("scontrol: warning: {line}"))
+        .collect();
+    if !lines.is_empty() {
+        output::complain(&lines);
+    }
 }
 
 fn unsupported(key: &str) -> Failure {
+    let known = KEYS.iter().chain(&MORE).map(|(full, _)| *full);
     Failure::plain(
         format!("Update of this parameter is not supported: {key}\nRequest aborted"),
         1,
     )
+    .nearest(key, known)
 }
 
 fn bad(what: &str, value: &str) -> Failure {
@@ -123,15 +152,23 @@ fn yes(what: &str, value: &str) -> Result<bool, Failure> {
 
 fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Result<(), Failure> {
     let all = KEYS.iter().chain(&MORE);
+    let (word, signed) = (key.trim_end_matches(['+', '-']), key.ends_with(['+', '-']));
     let mut known = all
         .clone()
-        .filter(|(full, least)| abbreviates(key, full, *least));
-    let exact = all.clone().find(|(full, _)| full.eq_ignore_ascii_case(key));
+        .filter(|(full, least)| abbreviates(word, full, *least));
+    let exact = all
+        .clone()
+        .find(|(full, _)| full.eq_ignore_ascii_case(word));
     let (name, _) = exact
         .or_else(|| known.next())
         .ok_or_else(|| unsupported(key))?;
+    if signed && *name != "timelimit" {
+        return Err(unsupported(key));
+    }
     let text = || Some(value.to_owned());
     match *name {
+        // `TimeLimit+=30` is `TimeLimit=+30`.
+        "timelimit" if signed => change.time_limit = Some(changed_limit(jobs, key, value)?),
         "timelimit" => change.time_limit = Some(limit(jobs, value)?),
         "name" | "jobname" => change.name = text(),
         "comment" => change.comment = text(),
@@ -235,12 +272,20 @@ fn gpus(value: &str) -> Result<GpuCount, Failure> {
 
 /// A limit, or a change of the present one: `+30`, `-1:00:00`.
 fn limit(jobs: &[JobTarget], text: &str) -> Result<TimeLimit, Failure> {
-    let bad = |_| Failure::plain("Invalid TimeLimit value", 1);
-    let (longer, span) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
-        (Some(span), _) => (true, span),
-        (None, Some(span)) if text != "-1" => (false, span),
-        (None, _) => return timespec::parse_limit(text).map_err(bad),
-    };
+    match (text.strip_prefix('+'), text.strip_prefix('-')) {
+        (Some(span), _) => changed_limit(jobs, "+", span),
+        (None, Some(span)) if text != "-1" => changed_limit(jobs, "-", span),
+        (None, _) => timespec::parse_limit(text).map_err(bad_limit),
+    }
+}
+
+fn bad_limit(_: timespec::BadTime) -> Failure {
+    Failure::plain("Invalid TimeLimit value", 1)
+}
+
+/// The present limit and a span, as the end of the key says: `+` or `-`.
+fn changed_limit(jobs: &[JobTarget], key: &str, span: &str) -> Result<TimeLimit, Failure> {
+    let (longer, bad) = (key.ends_with('+'), bad_limit);
     let by = match timespec::parse_span(span).map_err(bad)? {
         TimeLimit::Secs(secs) => secs,
         TimeLimit::Unlimited => return Ok(TimeLimit::Unlimited),
