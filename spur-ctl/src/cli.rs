@@ -132,6 +132,10 @@ fn asked_text(options: &Options) -> Option<String> {
     if matches!(given(options, "gres"), Some("help" | "list")) {
         return Some("Valid gres options are:\ngpu[[:type]:count]\n".to_owned());
     }
+    let bound = |long: &str| given(options, long) == Some("help") && options.command.submits();
+    if let Some(text) = resolve::texts::HELP.iter().find(|(long, _)| bound(long)) {
+        return Some(text.1.to_owned());
+    }
     if options.on("help") {
         return Some(help::help(options.command));
     }

@@ -53,10 +53,10 @@ impl Failure {
         }
     }
 
-    /// The same with one line more: the right word that a wrong one is nearest to, if it is near to any.
+    /// The same with one line more: the right word that a wrong one is a slip of, if it is one of any.
     #[must_use]
     pub fn nearest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        if let Some(meant) = super::flags::nearest::nearest(word, known) {
+        if let Some(meant) = super::flags::nearest::slip(word, known) {
             self.text.push_str(&format!("Did you mean {meant}?\n"));
         }
         self

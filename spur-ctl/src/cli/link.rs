@@ -164,6 +164,12 @@ pub fn unexpected() -> Trouble {
 
 fn trouble(error: CallError) -> Trouble {
     match error {
+        // An address that is none can be told from a controller that is away.
+        CallError::Unreachable { address, .. } if client::unix_path(&address).is_none() => {
+            Trouble::Contact(format!(
+                "{UNREACHABLE}: the address {address:?} is none: use unix:/absolute/path"
+            ))
+        }
         CallError::Unreachable { .. } => Trouble::Contact(UNREACHABLE.to_owned()),
         CallError::Lost(_) => Trouble::Contact(BROKEN.to_owned()),
         CallError::Refused(refusal) => Trouble::Refused(refusal),

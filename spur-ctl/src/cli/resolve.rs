@@ -12,6 +12,7 @@ mod placement;
 pub mod script;
 pub mod step;
 pub mod submission;
+pub mod texts;
 pub mod values;
 
 use super::failure::Failure;
@@ -29,6 +30,9 @@ pub(crate) fn hosts(options: &Options, long: &str) -> Result<Vec<String>, Failur
     };
     let wrong = |_| match long {
         "nodelist" | "nodefile" => Failure::fatal(options.command, "Invalid node list specified"),
+        _ if !options.command.submits() => {
+            Failure::error(options.command, format!("Invalid node name {text}"))
+        }
         _ => notice::not_submitted(options.command, "Invalid node name specified"),
     };
     spur_core::slurm::hostlist::parse(text).map_err(wrong)

@@ -53,6 +53,33 @@ fn session(options: &Options) -> Result<u8, Failure> {
     Ok(code)
 }
 
+/// First words.
+pub(super) const WORDS: [&str; 11] = [
+    "add",
+    "create",
+    "delete",
+    "help",
+    "list",
+    "modify",
+    "ping",
+    "reconfigure",
+    "show",
+    "update",
+    "version",
+];
+
+/// What there is to list; the first three can be added, changed and deleted.
+pub(super) const ENTITIES: [&str; 8] = [
+    "account",
+    "qos",
+    "user",
+    "association",
+    "cluster",
+    "configuration",
+    "runawayjobs",
+    "tres",
+];
+
 /// Whether a word is the beginning of another, at least so many letters of it.
 fn is(word: &str, full: &str, least: usize) -> bool {
     let begins = full
@@ -89,7 +116,7 @@ fn one(options: &Options, words: &[String]) -> Result<u8, Failure> {
         () if is(word, "clear", 5) || is(word, "shutdown", 2) => {
             Err(later(word, "the controller keeps accounts itself"))
         }
-        () => Err(Failure::plain(format!("invalid keyword: {word}"), 1)),
+        () => Err(Failure::plain(format!("invalid keyword: {word}"), 1).nearest(word, WORDS)),
     }
 }
 

@@ -130,7 +130,15 @@ fn load(origin: &Origin) -> Result<(Vec<u8>, Option<PathBuf>), Failure> {
         }
         Origin::File(name) => {
             let path = find(name);
-            let broken = |_| Failure::error(Command::Sbatch, format!("Unable to open file {name}"));
+            let broken = |why: std::io::Error| {
+                let why = match why.kind() {
+                    std::io::ErrorKind::FileTooLarge => {
+                        format!("{name}: a script may have {SCRIPT_MAX} bytes at most")
+                    }
+                    _ => format!("Unable to open file {name}"),
+                };
+                Failure::error(Command::Sbatch, why)
+            };
             let file = std::fs::File::open(&path).map_err(broken)?;
             Ok((bounded(file).map_err(broken)?, Some(path)))
         }

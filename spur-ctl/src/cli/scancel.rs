@@ -81,7 +81,7 @@ fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
         }
     }
     let nothing = plain.is_empty() && steps.is_empty();
-    if nothing && base == JobFilter::default() {
+    if nothing && base == JobFilter::default() && !needs_looking(options) {
         return Err(Failure::error(
             Command::Scancel,
             "No job identification provided",
@@ -154,7 +154,8 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
                 let why = format!(
                     "Invalid job state specified: {state}\nValid job states are PENDING, RUNNING, and SUSPENDED"
                 );
-                return Err(Failure::plain(why, 1));
+                let known = ["PENDING", "RUNNING", "SUSPENDED"];
+                return Err(Failure::plain(why, 1).nearest(&state, known));
             }
         }
     }
@@ -213,10 +214,16 @@ fn confirmed(options: &Options, filter: &JobFilter) -> Result<Vec<JobId>, Troubl
     let Reply::Jobs(jobs) = link::question(&Request::Jobs { filter })? else {
         return Err(link::unexpected());
     };
+    let among = |long: &str, own: &str| {
+        let list = options.value(long).map(filter::list);
+        list.is_none_or(|list| list.iter().any(|one| one == own))
+    };
     let mut chosen = Vec::new();
     for job in jobs {
-        let qos = options.value("qos").is_none_or(|qos| qos == job.spec.qos);
-        let never = options.on("reservation") || options.on("wckey");
+        let extras = job.spec.extras();
+        let meant = among("qos", &job.spec.qos)
+            && among("reservation", &extras.reservation)
+            && among("wckey", &extras.wckey);
         let question = || {
             let (name, partition) = (&job.spec.name, &job.spec.partition);
             agreed(&format!(
@@ -224,7 +231,7 @@ fn confirmed(options: &Options, filter: &JobFilter) -> Result<Vec<JobId>, Troubl
                 job.id
             ))
         };
-        if qos && !never && (!options.on("interactive") || question()) {
+        if meant && (!options.on("interactive") || question()) {
             chosen.push(job.id);
         }
     }

@@ -64,12 +64,17 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
             1,
         ));
     }
+    if let Some(word) = options.operands.first() {
+        let why = format!("Unrecognized option: {}", word.to_string_lossy());
+        return Err(Failure::error("sprio", why));
+    }
     let usual = match () {
         () if options.on("long") => LONG,
         () if options.on("norm") => NORM,
         () => USUAL,
     };
     let format = read(options.value("format").unwrap_or(usual))?;
+    let asked = asked(options)?;
     let mut text = String::new();
     if !options.on("noheader") {
         text.push_str(&line(&format, |letter| header(letter).to_owned()));
@@ -83,7 +88,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         output::print(&text);
         return Ok(0);
     }
-    let jobs = load(options)?;
+    let jobs = load(asked)?;
     let selected = options.on("jobs") || options.on("user") || options.on("partition");
     if jobs.is_empty() && selected {
         output::print("Unable to find jobs matching user/id(s) specified\n");
@@ -179,8 +184,8 @@ fn line(format: &[Piece], cell: impl Fn(char) -> String) -> String {
     text
 }
 
-/// Waiting jobs that are asked for, in order of number.
-fn load(options: &Options) -> Result<Vec<Arc<JobView>>, Failure> {
+/// Which jobs are asked for.
+fn asked(options: &Options) -> Result<JobFilter, Failure> {
     let list = |name: &str| {
         options
             .value(name)
@@ -197,18 +202,23 @@ fn load(options: &Options) -> Result<Vec<Arc<JobView>>, Failure> {
         let unknown = || Failure::error("sprio", format!("Invalid user: {name}"));
         owners.push(users::uid_of(&name).ok_or_else(unknown)?);
     }
-    let filter = JobFilter {
-        ids: ids.clone(),
+    Ok(JobFilter {
+        ids,
         users: owners,
         partitions: list("partition"),
         states: vec![JobState::Pending],
         ..JobFilter::default()
-    };
+    })
+}
+
+/// Waiting jobs that are asked for, in order of number.
+fn load(filter: JobFilter) -> Result<Vec<Arc<JobView>>, Failure> {
+    let named = !filter.ids.is_empty();
     match link::question(&Request::Jobs { filter }) {
         Ok(Reply::Jobs(jobs)) => Ok(jobs),
         Ok(_) => Err(Failure::error("sprio", link::unexpected().text())),
         // One that is no more does not wait.
-        Err(link::Trouble::Refused(_)) if !ids.is_empty() => Ok(Vec::new()),
+        Err(link::Trouble::Refused(_)) if named => Ok(Vec::new()),
         Err(trouble) => Err(Failure::error("sprio", trouble.text())),
     }
 }

@@ -17,7 +17,7 @@ use super::resolve::filter;
 use super::{output, process, users};
 use query::Query;
 use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
-use spur_core::id::Uid;
+use spur_core::id::{NodeName, Uid};
 use spur_core::job::state::JobState;
 use spur_core::slurm::codes;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     exclusive(options)?;
     let query = query::read(options, Uid(process::uid()), users::uid_of)?;
     let asked = structured::asked(options)?;
+    nodes_exist(&query)?;
     output::complain(&query.notices);
     output::repeat(Command::Squeue, options, || {
         let jobs = fetch(options, &query)?;
@@ -46,6 +47,25 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         }
         show(options, &view, jobs)
     })
+}
+
+/// Refuses names of nodes that are none. A controller that is away is told of by the question that follows.
+fn nodes_exist(query: &Query) -> Result<(), Failure> {
+    if query.filter.nodes.is_empty() {
+        return Ok(());
+    }
+    let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
+        return Ok(());
+    };
+    let known = |name: &NodeName| nodes.iter().any(|view| view.node.name == *name);
+    match query.filter.nodes.iter().find(|name| !known(name)) {
+        Some(name) => {
+            let names = nodes.iter().map(|view| view.node.name.as_str());
+            let why = format!("Invalid node name {name}");
+            Err(Failure::error(Command::Squeue, why).nearest(name.as_str(), names))
+        }
+        None => Ok(()),
+    }
 }
 
 fn help(options: &Options) -> Option<String> {

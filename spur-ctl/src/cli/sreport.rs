@@ -19,6 +19,13 @@ const TOP: usize = 10;
 const RULE: &str =
     "--------------------------------------------------------------------------------\n";
 
+/// Reports of the cluster.
+const CLUSTER_REPORTS: [&str; 3] = [
+    "AccountUtilizationByUser",
+    "UserUtilizationByAccount",
+    "Utilization",
+];
+
 /// What the words ask for.
 struct Asked {
     from: Millis,
@@ -93,12 +100,24 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         }
         () if is(0, "cluster", 1) || is(0, "user", 1) => {
             let what = words.get(1).map_or("", String::as_str);
+            let (known, list): (&[&str], _) = if is(0, "cluster", 1) {
+                (
+                    &CLUSTER_REPORTS,
+                    "\"AccountUtilizationByUser\", \"UserUtilizationByAccount\", and \"Utilization\"",
+                )
+            } else {
+                (&["TopUsage"], "\"TopUsage\"")
+            };
             Err(error(format!(
-                "Not valid report {what}\nValid {} reports are, ",
+                "Not valid report {what}\nValid {} reports are, {list}",
                 words[0]
-            )))
+            ))
+            .nearest(what, known.iter().copied()))
         }
-        () => Err(error(format!("invalid keyword: {}", words[0]))),
+        () => {
+            let known = ["cluster", "user", "version"];
+            Err(error(format!("invalid keyword: {}", words[0])).nearest(&words[0], known))
+        }
     }
 }
 
@@ -117,6 +136,7 @@ fn read(words: &[String], clock: &Clock) -> Result<Asked, Failure> {
         users: Vec::new(),
         accounts: Vec::new(),
     };
+    let mut ended = false;
     let names = |text: &str| text.split(',').map(str::to_owned).collect();
     for word in words {
         let Some((key, value)) = word.split_once('=') else {
@@ -126,7 +146,7 @@ fn read(words: &[String], clock: &Clock) -> Result<Asked, Failure> {
         let begins = |full: &str, least: usize| full.starts_with(&key) && key.len() >= least;
         match () {
             () if begins("start", 1) => asked.from = moment(value)?,
-            () if begins("end", 1) => asked.until = moment(value)?,
+            () if begins("end", 1) => (asked.until, ended) = (moment(value)?, true),
             () if begins("format", 2) => asked.format = Some(value.to_owned()),
             () if begins("users", 1) => asked.users = names(value),
             () if begins("accounts", 1) => asked.accounts = names(value),
@@ -136,8 +156,25 @@ fn read(words: &[String], clock: &Clock) -> Result<Asked, Failure> {
             }
             // There is one cluster.
             () if begins("clusters", 1) => {}
-            () => return Err(error(format!(" Unknown condition: {word}"))),
+            () => {
+                let known = [
+                    "accounts", "clusters", "end", "format", "start", "topcount", "users",
+                ];
+                let unknown = error(format!(" Unknown condition: {word}"));
+                return Err(unknown.nearest(&key, known));
+            }
         }
+    }
+    // A day that has begun ends now, as the present is as far as the record goes.
+    if asked.until <= asked.from && !ended {
+        asked.until = clock.now;
+    }
+    if asked.until <= asked.from {
+        return Err(error(format!(
+            "sreport: the period ends ({}) before it begins ({})",
+            clock.stamp(asked.until),
+            clock.stamp(asked.from)
+        )));
     }
     Ok(asked)
 }
@@ -216,7 +253,8 @@ fn columns(asked: &Asked, known: &[(&str, &str, i32)]) -> Result<Vec<(Column, us
                 .is_some_and(|part| part.eq_ignore_ascii_case(name))
         };
         let at = known.iter().position(|(full, ..)| begins(full));
-        let unknown = || error(format!(" Unknown field '{name}'"));
+        let unknown =
+            || error(format!(" Unknown field '{name}'")).nearest(name, all.iter().copied());
         let at = at.ok_or_else(unknown)?;
         let (_, header, usual) = known[at];
         let header = header.to_owned();

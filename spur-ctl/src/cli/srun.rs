@@ -42,6 +42,9 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         }
         submit::tell_options(part);
         submit::read_node_files(part)?;
+        if part.value("jobid").is_none() && !part.on("quiet") {
+            submit::tell_unknown(Command::Srun, part.value("account"), part.value("qos"));
+        }
     }
     let here = process::surroundings();
     session::check(&parts, &here)?;

@@ -155,7 +155,11 @@ fn read(list: &str) -> Result<Vec<(Column, Field)>, Failure> {
             begun && name.len() >= least
         };
         let found = FIELDS.iter().find(|(full, least, ..)| begins(full, *least));
-        let unknown = || Failure::error("sshare", format!("Invalid field requested: \"{name}\""));
+        let unknown = || {
+            let known = FIELDS.iter().map(|(full, ..)| *full);
+            Failure::error("sshare", format!("Invalid field requested: \"{name}\""))
+                .nearest(name, known)
+        };
         let (header, _, usual, field) = found.ok_or_else(unknown)?;
         let column = Column {
             header: (*header).to_owned(),

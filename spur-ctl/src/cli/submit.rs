@@ -24,7 +24,40 @@ const FIRST_LINES: [&str; 3] = [
 /// programs compare what Slurm prints.
 pub fn refused(command: Command, spec: &JobSpec, trouble: &Trouble, verbose: bool) -> Failure {
     let more = verbose || std::io::stderr().is_terminal();
-    told(command, spec, trouble, more)
+    let failure = told(command, spec, trouble, more);
+    if trouble.kind() != Some(RefusalKind::InvalidPartition) {
+        return failure;
+    }
+    let Ok(Reply::Partitions(known)) = link::question(&Request::Partitions) else {
+        return failure;
+    };
+    failure.nearest(
+        &spec.partition,
+        known.iter().map(|known| known.name.as_str()),
+    )
+}
+
+/// Says of an account or a quality that nobody keeps what the controller says to `sbatch`.
+pub fn tell_unknown(command: Command, account: Option<&str>, qos: Option<&str>) {
+    let given = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
+    let (account, qos) = (given(account), given(qos));
+    if account.is_none() && qos.is_none() {
+        return;
+    }
+    let Ok(Reply::Accounts(accounts)) = link::question(&Request::Accounts) else {
+        return;
+    };
+    let account = account.filter(|name| accounts.in_use() && accounts.account(name).is_none());
+    let account = account.map(|name| {
+        format!("there is no account {name}: the job is counted under that name all the same")
+    });
+    let qos = qos.filter(|name| accounts.quality(name).is_none());
+    let qos = qos.map(|name| format!("there is no quality of service {name}: it has no effect"));
+    let lines = account.into_iter().chain(qos);
+    let lines: Vec<String> = lines
+        .map(|line| format!("{command}: warning: {line}"))
+        .collect();
+    output::complain(&lines);
 }
 
 fn told(command: Command, spec: &JobSpec, trouble: &Trouble, more: bool) -> Failure {

@@ -6,13 +6,26 @@ const MAX_WORD: usize = 64;
 /// The candidate that was most likely meant: one that begins alike (three letters at least) or differs in few letters. `None` if
 /// there is none, or if `word` is too short to tell.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    best(word, candidates, true)
+}
+
+/// The candidate that `word` is a slip of: it differs in few letters. For words of which any beginning is taken already.
+pub fn slip<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    best(word, candidates, false)
+}
+
+fn best<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    alike: bool,
+) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     if word.len() < 3 || word.len() > MAX_WORD {
         return None;
     }
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        let Some(distance) = likeness(&word, &candidate.to_ascii_lowercase()) else {
+        let Some(distance) = likeness(&word, &candidate.to_ascii_lowercase(), alike) else {
             continue;
         };
         if best.is_none_or(|(least, _)| distance < least) {
@@ -23,7 +36,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// How far apart two words are; `None` if too far to be mistaken for each other.
-fn likeness(word: &str, candidate: &str) -> Option<usize> {
+fn likeness(word: &str, candidate: &str, alike: bool) -> Option<usize> {
     if candidate.len() > MAX_WORD {
         return None;
     }
@@ -33,7 +46,7 @@ fn likeness(word: &str, candidate: &str) -> Option<usize> {
     let (single, other) = (&a[..bare(word)], &b[..bare(candidate)]);
     let distance = distance(a, b).min(distance(single, other));
     let shorter = word.len().min(candidate.len());
-    let alike = usize::from(a.first() == b.first());
+    let first = usize::from(a.first() == b.first());
     // Short words are soon others: they must begin alike, and a letter is missing, too much, or in another place.
     let letters = |word: &[u8]| {
         let mut letters = word.to_vec();
@@ -42,13 +55,14 @@ fn likeness(word: &str, candidate: &str) -> Option<usize> {
     };
     let slip = single.len() != other.len() || letters(single) == letters(other);
     let most = match word.len() {
-        0..=4 => alike * usize::from(slip),
+        0..=4 => first * usize::from(slip),
         5 => 1,
-        6..=7 => 1 + alike,
+        6..=7 => 1 + first,
         8..=11 => 2,
         _ => 3,
     };
-    let begins = shorter >= 3 && (word.starts_with(candidate) || candidate.starts_with(word));
+    let begins =
+        alike && shorter >= 3 && (word.starts_with(candidate) || candidate.starts_with(word));
     (distance <= most || begins).then_some(distance)
 }
 
@@ -108,6 +122,20 @@ mod tests {
         }
         let long = "a".repeat(100_000);
         assert_eq!(nearest(&long, words), None);
+    }
+
+    #[test]
+    fn a_beginning_is_no_slip() {
+        let words = ["AllocNodes", "Elapsed", "UserName"];
+        for (word, meant) in [
+            ("all", None),
+            ("Elapsd", Some("Elapsed")),
+            ("usernam", Some("UserName")),
+        ] {
+            assert_eq!(slip(word, words), meant, "{word}");
+        }
+        assert_eq!(slip("shwo", ["show", "shutdown"]), Some("show"));
+        assert_eq!(slip("jbo", ["jobs", "node"]), Some("jobs"));
     }
 
     #[test]

@@ -220,6 +220,10 @@ impl<T> Layout<T> {
         let column = table.columns().find(known);
         if column.is_none() {
             self.errors.push(format!("{}: {name}", table.bad_name));
+            let known = table.columns().flat_map(|c| c.names.iter().copied());
+            let near = crate::cli::flags::nearest::slip(name, known);
+            self.errors
+                .extend(near.map(|near| format!("Did you mean {near}?")));
         }
         self.places.push(Place {
             column,

@@ -1,7 +1,7 @@
 //! Conditions: which rows are meant. A word that is none is refused, so that a slip never means every row.
 
 use super::super::failure::Failure;
-use super::super::flags::nearest::nearest;
+use super::super::flags::nearest::slip;
 use super::is;
 use super::words::Words;
 use spur_core::manage::Setting;
@@ -99,7 +99,7 @@ pub(super) fn read(mut words: Words, of: Rows) -> Result<Words, Failure> {
                     " Unknown condition: {}={}\n",
                     pair.key, pair.value
                 ));
-                let near = nearest(&pair.key, known.iter().map(|(full, ..)| *full));
+                let near = slip(&pair.key, known.iter().map(|(full, ..)| *full));
                 if let Some(near) = near {
                     hints.push_str(&format!("Did you mean {near}=?\n"));
                 }

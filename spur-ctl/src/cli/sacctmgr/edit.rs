@@ -37,10 +37,10 @@ fn entity(word: Option<&String>, keyword: &str) -> Result<Named, Failure> {
         () if is("federation", 1) || is("resource", 1) || is("wckey", 1) || is("job", 1) => {
             Err(later(word, "nothing of the kind is kept"))
         }
-        () => Err(Failure::plain(
-            format!("invalid entity:{word} for keyword:{keyword} "),
-            1,
-        )),
+        () => Err(
+            Failure::plain(format!("invalid entity:{word} for keyword:{keyword} "), 1)
+                .nearest(word, super::ENTITIES.into_iter().take(3)),
+        ),
     }
 }
 

@@ -308,7 +308,10 @@ pub(super) fn read(list: &str) -> Result<Vec<Shown>, Failure> {
                 .iter()
                 .find(|(full, least, ..)| super::is(name, full, *least))
         };
-        let unknown = || Failure::plain(format!("Unknown field '{name}'"), 1);
+        let unknown = || {
+            let known = FIELDS.iter().map(|(full, ..)| *full);
+            Failure::plain(format!("Unknown field '{name}'"), 1).nearest(name, known)
+        };
         let (_, _, header, usual, field) = exact.or_else(begun).ok_or_else(unknown)?;
         shown.push(Shown {
             column: Column {

@@ -81,10 +81,10 @@ pub(super) fn main(options: &Options, words: &[String]) -> Result<u8, Failure> {
                 "nothing of the kind is kept",
             ))
         }
-        () => Err(Failure::plain(
-            format!("invalid entity:{entity} for keyword:list "),
-            1,
-        )),
+        () => Err(
+            Failure::plain(format!("invalid entity:{entity} for keyword:list "), 1)
+                .nearest(entity, super::ENTITIES),
+        ),
     }
 }
 

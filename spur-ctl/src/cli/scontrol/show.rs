@@ -33,6 +33,22 @@ const LATER: [(&str, &str); 9] = [
     ("slurmd", "run `spurd doctor` on the node"),
 ];
 
+/// What there is to show.
+pub(in crate::cli) const ENTITIES: [&str; 12] = [
+    "config",
+    "daemons",
+    "hostlist",
+    "hostlistsorted",
+    "hostnames",
+    "job",
+    "licenses",
+    "node",
+    "partition",
+    "reservation",
+    "step",
+    "topology",
+];
+
 /// `scontrol show WHAT [WHICH]`.
 pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failure> {
     let (word, attached) = what
@@ -60,7 +76,10 @@ pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failur
         () if is("steps", 2) || is("stepid", 2) => steps::show(options, name),
         () if is("topology", 1) => others::topology(name),
         () => {
-            let nobodys = || Failure::plain(format!("invalid entity:{word} for keyword:show "), 1);
+            let nobodys = || {
+                let text = format!("invalid entity:{word} for keyword:show ");
+                Failure::plain(text, 1).nearest(word, ENTITIES)
+            };
             let known = LATER.iter().find(|(full, _)| abbreviates(word, full, 2));
             let refused = known.and_then(|(full, _)| later(&LATER, full));
             Err(refused.unwrap_or_else(nobodys))

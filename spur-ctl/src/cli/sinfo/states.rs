@@ -113,7 +113,8 @@ pub fn read(text: &str) -> Result<Option<States>, Failure> {
                 "Bad state string: \"{word}\"\nvalid states: {}",
                 LISTED.join(",")
             );
-            return Err(Failure::error(Command::Sinfo, why));
+            let known = STATES.iter().map(|(long, ..)| *long);
+            return Err(Failure::error(Command::Sinfo, why).nearest(word, known));
         };
         states.wanted.push(*wanted);
     }

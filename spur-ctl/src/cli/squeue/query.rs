@@ -165,7 +165,8 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
                 );
                 let mut failure = Failure::error(Command::Squeue, why);
                 failure.text.push('\n');
-                return Err(failure);
+                let known = job_state_list();
+                return Err(failure.nearest(&word, known.iter().map(String::as_str)));
             }
         }
     }

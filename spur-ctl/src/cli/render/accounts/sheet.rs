@@ -2,6 +2,7 @@
 //! a delimiter.
 
 use super::{Context, Row};
+use crate::cli::flags::nearest::slip;
 
 /// A column that a format may name.
 pub struct Field {
@@ -50,8 +51,12 @@ impl Sheet {
                 columns.extend(slurms.map(|field| (field, field.width, field.left)));
                 continue;
             }
-            let field =
-                find(name, table).ok_or_else(|| format!("Invalid field requested: \"{name}\""))?;
+            let unknown = || {
+                let near = slip(name, table.iter().map(|field| field.name));
+                let hint = near.map_or_else(String::new, |near| format!("\nDid you mean {near}?"));
+                format!("Invalid field requested: \"{name}\"{hint}")
+            };
+            let field = find(name, table).ok_or_else(unknown)?;
             let (left, digits) = match shape.and_then(|shape| shape.strip_prefix('-')) {
                 Some(digits) => (true, Some(digits)),
                 None => (field.left, shape),

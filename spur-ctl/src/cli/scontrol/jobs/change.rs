@@ -3,7 +3,7 @@
 use super::super::super::failure::Failure;
 use super::super::super::flags::getopt::Options;
 use super::super::super::link;
-use super::super::super::{output, process};
+use super::super::super::{process, submit};
 use super::super::change::Pairs;
 use super::super::{abbreviates, ask, worded};
 use super::{outcome, targets};
@@ -90,32 +90,10 @@ pub(crate) fn update(options: &Options, list: &str, pairs: &Pairs) -> Result<u8,
     let (account, qos) = (change.account.clone(), change.qos.clone());
     let reply = ask(&Request::ChangeJobs { jobs, change }, prefix)?;
     let code = outcome(options, &reply, prefix);
-    if code == 0 && !options.on("quiet") && (account.is_some() || qos.is_some()) {
-        unknown(account.as_deref(), qos.as_deref());
+    if code == 0 && !options.on("quiet") {
+        submit::tell_unknown(options.command, account.as_deref(), qos.as_deref());
     }
     Ok(code)
-}
-
-/// Says what `sbatch` says of an account or a quality that nobody keeps.
-fn unknown(account: Option<&str>, qos: Option<&str>) {
-    let Ok(Reply::Accounts(accounts)) = link::question(&Request::Accounts) else {
-        return;
-    };
-    let given = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
-    let account =
-        given(account).filter(|name| accounts.in_use() && accounts.account(name).is_none());
-    let account = account.map(|name| {
-        format!("there is no account {name}: the job is counted under that name all the same")
-    });
-    let qos = given(qos).filter(|name| accounts.quality(name).is_none());
-    let qos = qos.map(|name| format!("there is no quality of service {name}: it has no effect"));
-    let lines = account.into_iter().chain(qos);
-    let lines: Vec<String> = lines
-        .map(|line| format!("scontrol: warning: {line}"))
-        .collect();
-    if !lines.is_empty() {
-        output::complain(&lines);
-    }
 }
 
 fn unsupported(key: &str) -> Failure {
