@@ -336,3 +336,100 @@ fn a_reader_that_goes_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
+
+#[test]
+fn values_are_read_before_anything_is_asked_for() {
+    for (words, value) in [
+        (&["srun", "--wait=foo", "true"][..], "foo"),
+        (&["srun", "-Wfoo", "true"], "foo"),
+        (&["srun", "--wait=-1", "true"], "-1"),
+        (&["srun", "--wait=1.5", "true"], "1.5"),
+    ] {
+        let text = format!("srun: error: Invalid numeric value \"{value}\" for --wait.\n");
+        fails(words, &text, 1);
+    }
+    let text = "srun: error: Bad rlimit name: foo\nsrun: error: --propagate=foo is not valid.\n";
+    fails(&["srun", "--propagate=foo", "true"], text, 1);
+    fails(
+        &["sprio", "-j", "abc"],
+        "sprio: error: Invalid job id: abc\n",
+        1,
+    );
+    fails(&["sprio", "5"], "sprio: error: Unrecognized option: 5\n", 1);
+    for word in ["ping", "reconfigure"] {
+        let text = format!("too many arguments for keyword:{word}\n");
+        fails(&["scontrol", word, "foo"], &text, 1);
+    }
+    for words in [
+        &["scontrol", "update", "nodename=n3"][..],
+        &["scontrol", "update", "partition=gpu"],
+        &["scontrol", "update", "jobid=3"],
+    ] {
+        fails(words, "No changes specified\n", 1);
+    }
+    let text = "slurm_update error: Invalid job id specified\n";
+    fails(&["scontrol", "update", "jobid=", "timelimit=1"], text, 1);
+    let place = Place::new();
+    place.file("long.sh", &format!("#!/bin/sh\n{}", "#\n".repeat(3 << 20)));
+    let said = place.run(&["sbatch", "long.sh"]);
+    assert!(
+        said.contains("sbatch: error: long.sh: a script may have 4194304 bytes at most\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_word_that_was_meant_is_named() {
+    for (words, first, meant) in [
+        (&["scontrol", "shwo"][..], "invalid keyword: shwo", "show"),
+        (
+            &["scontrol", "show", "jbo"],
+            "invalid entity:jbo for keyword:show ",
+            "job",
+        ),
+        (
+            &["scontrol", "update", "jobid=1", "timlimit=3"],
+            "Update of this parameter is not supported: timlimit\nRequest aborted",
+            "timelimit",
+        ),
+        (&["sacctmgr", "shw"], "invalid keyword: shw", "show"),
+        (
+            &["sacctmgr", "show", "usre"],
+            "invalid entity:usre for keyword:list ",
+            "user",
+        ),
+        (&["sreport", "cluser"], "invalid keyword: cluser", "cluster"),
+    ] {
+        fails(words, &format!("{first}\nDid you mean {meant}?\n"), 1);
+    }
+    let place = Place::new();
+    for (words, meant) in [
+        (&["srun", "--tme=1", "true"][..], "--time"),
+        (&["squeue", "--usr=a"], "--user"),
+        (&["scancel", "--nme=a"], "--name"),
+        (&["sbatch", "--arry=1"], "--array"),
+        (&["sbatch", "--partion=a"], "--partition"),
+        (&["squeue", "-t", "RUNING"], "running"),
+    ] {
+        let said = place.run(words).to_lowercase();
+        assert!(said.contains(&format!("did you mean {meant}?\n")), "{said}");
+    }
+}
+
+#[test]
+fn what_an_option_takes_is_told() {
+    let place = Place::new();
+    for option in ["--hint=help", "--cpu-bind=help", "--mem-bind=help"] {
+        let said = place.run(&["srun", option]);
+        let name = option.split('=').next().unwrap();
+        assert!(said.contains(&format!("    {name}= ")), "{said}");
+        assert!(said.ends_with("--- stderr\n--- exit 0\n"), "{said}");
+    }
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spur"))
+        .args(["squeue"])
+        .env("SPUR_CONTROLLER", "foo")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the address \"foo\" is none"), "{said}");
+}

@@ -89,11 +89,7 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     if is("listpids", 1) {
         return show::list_pids();
     }
-    let alone = [("ping", 3), ("reconfigure", 3), ("version", 3)];
-    if !rest.is_empty() && alone.iter().any(|(full, least)| is(full, *least)) {
-        let text = format!("too many arguments for keyword:{word}");
-        return Err(Failure::plain(text, 1));
-    }
+    stands_alone(word, rest)?;
     if is("ping", 3) {
         return ping::main(options);
     }
@@ -132,6 +128,17 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
         return Err(unavailable(full, instead));
     }
     Err(invalid(word))
+}
+
+/// Refuses what follows a word that nothing may follow.
+fn stands_alone(word: &str, rest: &[String]) -> Result<(), Failure> {
+    let alone = [("ping", 3), ("reconfigure", 3), ("version", 3)];
+    let mut alone = alone.iter();
+    if rest.is_empty() || !alone.any(|(full, least)| abbreviates(word, full, *least)) {
+        return Ok(());
+    }
+    let text = format!("too many arguments for keyword:{word}");
+    Err(Failure::plain(text, 1))
 }
 
 /// First words that do something here.

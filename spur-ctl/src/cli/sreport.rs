@@ -20,7 +20,7 @@ const RULE: &str =
     "--------------------------------------------------------------------------------\n";
 
 /// Reports of the cluster.
-const CLUSTER_REPORTS: [&str; 3] = [
+pub(super) const CLUSTER_REPORTS: [&str; 3] = [
     "AccountUtilizationByUser",
     "UserUtilizationByAccount",
     "Utilization",
@@ -98,27 +98,27 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
             output::print(&format!("{}\n", super::scontrol::SLURM_VERSION));
             Ok(0)
         }
-        () if is(0, "cluster", 1) || is(0, "user", 1) => {
-            let what = words.get(1).map_or("", String::as_str);
-            let (known, list): (&[&str], _) = if is(0, "cluster", 1) {
-                (
-                    &CLUSTER_REPORTS,
-                    "\"AccountUtilizationByUser\", \"UserUtilizationByAccount\", and \"Utilization\"",
-                )
-            } else {
-                (&["TopUsage"], "\"TopUsage\"")
-            };
-            Err(error(format!(
-                "Not valid report {what}\nValid {} reports are, {list}",
-                words[0]
-            ))
-            .nearest(what, known.iter().copied()))
-        }
-        () => {
-            let known = ["cluster", "user", "version"];
-            Err(error(format!("invalid keyword: {}", words[0])).nearest(&words[0], known))
-        }
+        () => Err(no_report(&words, is(0, "cluster", 1), is(0, "user", 1))),
     }
+}
+
+/// What there is instead of a report that there is not.
+fn no_report(words: &[String], of_cluster: bool, of_user: bool) -> Failure {
+    let (of, what) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
+    let reports: &[&str] = match (of_cluster, of_user) {
+        (true, _) => &CLUSTER_REPORTS,
+        (false, true) => &["TopUsage"],
+        (false, false) => {
+            let known = ["cluster", "user", "version"];
+            return error(format!("invalid keyword: {of}")).nearest(of, known);
+        }
+    };
+    let list: Vec<String> = reports.iter().map(|name| format!("\"{name}\"")).collect();
+    let text = format!(
+        "Not valid report {what}\nValid {of} reports are, {}",
+        list.join(", ")
+    );
+    error(text).nearest(what, reports.iter().copied())
 }
 
 /// `start=`, `end=`, `format=` and the like. The day before, unless said otherwise.

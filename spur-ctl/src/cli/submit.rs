@@ -19,12 +19,34 @@ const FIRST_LINES: [&str; 3] = [
     "Socket, core and/or thread specification can not be satisfied",
 ];
 
+/// Kinds of dependencies.
+const DEPENDENCIES: [&str; 7] = [
+    "after",
+    "afterany",
+    "afterburstbuffer",
+    "aftercorr",
+    "afternotok",
+    "afterok",
+    "singleton",
+];
+
 /// Why the job was not taken, as the command words it. The controller's own sentence is added where it says more: always
 /// for what Slurm has no words for, otherwise when the user wants to hear more (`-v`) or reads along on a terminal, since
 /// programs compare what Slurm prints.
 pub fn refused(command: Command, spec: &JobSpec, trouble: &Trouble, verbose: bool) -> Failure {
     let more = verbose || std::io::stderr().is_terminal();
     let failure = told(command, spec, trouble, more);
+    if trouble.kind() == Some(RefusalKind::InvalidDependency) {
+        let kinds = spec.dependency.split([',', '?']);
+        let kinds = kinds.map(|word| word.split(':').next().unwrap_or_default());
+        let wrong = kinds
+            .filter(|kind| !DEPENDENCIES.contains(kind))
+            .next_back();
+        return match wrong {
+            Some(wrong) => failure.nearest(wrong, DEPENDENCIES),
+            None => failure,
+        };
+    }
     if trouble.kind() != Some(RefusalKind::InvalidPartition) {
         return failure;
     }
@@ -88,10 +110,11 @@ pub fn test_only(command: Command, spec: &JobSpec, verbose: bool) -> Result<u8, 
     let request = Request::TestOnly {
         spec: Box::new(spec.clone()),
     };
+    let more = verbose || std::io::stderr().is_terminal();
     let refused = |trouble: &Trouble| {
         let failure = Failure::plain(format!("allocation failure: {}", trouble.text()), 1);
         match trouble {
-            Trouble::Refused(refusal) if verbose && !refusal.text.is_empty() => {
+            Trouble::Refused(refusal) if more && !refusal.text.is_empty() => {
                 failure.after(command, &refusal.text)
             }
             Trouble::Refused(_) | Trouble::Contact(_) => failure,

@@ -13,6 +13,13 @@ pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 /// The words after `spur` that are no command of the table.
 pub const OTHER_WORDS: [&str; 6] = ["why", "stats", "sim", "dev", "completion", "man"];
 
+/// What follows such a word, where that is told.
+pub const WORDS_OF: [(&str, &[&str]); 3] = [
+    ("completion", &SHELLS),
+    ("dev", &["up", "down"]),
+    ("sim", &["place", "queue", "whatif"]),
+];
+
 /// The script for a shell; `None` for a shell that is not known.
 pub fn script(shell: &str) -> Option<String> {
     match shell {

@@ -86,6 +86,63 @@ const SCONTROL_WORDS: &[&str] = &[
     "help",
 ];
 const SACCTMGR_WORDS: &[&str] = &["show", "list", "add", "modify", "delete", "ping", "version"];
+const SACCTMGR_KEPT: &[&str] = &["account", "user", "qos"];
+
+/// What follows a first word, by the command and its first words.
+const FOLLOWING: [(Command, &[&str], Words); 9] = [
+    (
+        Command::Scontrol,
+        &["show"],
+        Words::These(&crate::cli::scontrol::show::ENTITIES),
+    ),
+    (
+        Command::Scontrol,
+        &[
+            "hold",
+            "uhold",
+            "release",
+            "requeue",
+            "requeuehold",
+            "suspend",
+            "resume",
+            "top",
+            "wait_job",
+        ],
+        Words::Jobs,
+    ),
+    (
+        Command::Scontrol,
+        &["update"],
+        Words::These(&["jobid=", "nodename=", "partitionname=", "reservationname="]),
+    ),
+    (
+        Command::Scontrol,
+        &["create", "delete"],
+        Words::These(&["reservation", "partition"]),
+    ),
+    (
+        Command::Scontrol,
+        &["write"],
+        Words::These(&["batch_script"]),
+    ),
+    (
+        Command::Sacctmgr,
+        &["show", "list"],
+        Words::These(&crate::cli::sacctmgr::ENTITIES),
+    ),
+    (
+        Command::Sacctmgr,
+        &["add", "modify", "delete"],
+        Words::These(SACCTMGR_KEPT),
+    ),
+    (
+        Command::Sreport,
+        &["cluster"],
+        Words::These(&crate::cli::sreport::CLUSTER_REPORTS),
+    ),
+    (Command::Sreport, &["user"], Words::These(&["TopUsage"])),
+];
+
 const FENCE_WORDS: &[&str] = &["show", "explain", "log"];
 
 impl Words {
@@ -119,6 +176,14 @@ impl Words {
             "json" | "yaml" => Self::These(&["list", "v0.0.40", "v0.0.41", "v0.0.42"]),
             _ => Self::Any,
         }
+    }
+
+    /// First words and what may follow them; nothing for commands of which all operands are alike.
+    pub(super) fn following(
+        command: Command,
+    ) -> impl Iterator<Item = (&'static [&'static str], Self)> {
+        let own = FOLLOWING.into_iter().filter(move |(of, ..)| *of == command);
+        own.map(|(_, first, words)| (first, words))
     }
 
     /// What may follow the options.

@@ -34,8 +34,10 @@ pub fn spec(
 ) -> Result<(JobSpec, Vec<String>), Failure> {
     values::check(options)?;
     let kind = kind(options.command);
-    let nodelist = nodelist(options)?;
-    let (shape, warning) = shape(options, &nodelist)?;
+    let mut nodelist = nodelist(options)?;
+    let surplus = surplus(options, &mut nodelist)?;
+    let (shape, mut warning) = shape(options, &nodelist)?;
+    warning.splice(0..0, surplus);
     let text = |long| options.value(long).unwrap_or_default().to_owned();
     let placed = placed(Placement::of(options, here)?);
     combined::check(options)?;
@@ -157,6 +159,21 @@ fn nodelist(options: &Options) -> Result<Vec<String>, Failure> {
     let mut seen = std::collections::BTreeSet::new();
     listed.retain(|name| seen.insert(name.clone()));
     Ok(listed)
+}
+
+/// With `srun -N1 -w n1,n2` only the first are asked for, and it says so, as Slurm's does.
+fn surplus(options: &Options, nodelist: &mut Vec<String>) -> Result<Option<String>, Failure> {
+    let Some((_, most)) = numbers::nodes(options)? else {
+        return Ok(None);
+    };
+    let (listed, kept) = (nodelist.len(), usize::try_from(most).unwrap_or(usize::MAX));
+    if options.command != Command::Srun || listed <= kept {
+        return Ok(None);
+    }
+    nodelist.truncate(kept);
+    Ok(Some(format!(
+        "srun: error: Required nodelist includes more nodes than permitted by max-node count ({listed} > {most}). Eliminating nodes from the nodelist."
+    )))
 }
 
 fn shape(options: &Options, nodelist: &[String]) -> Result<(Shape, Vec<String>), Failure> {

@@ -64,7 +64,7 @@ pub fn nodes(options: &Options) -> Result<Option<(u32, u32)>, Failure> {
     let (mut least, mut most) = (u32::MAX, 0);
     for element in text.split(',') {
         let (low, high) = element.split_once('-').unwrap_or((element, element));
-        let min = count(low)?;
+        let min = count(if low.is_empty() { element } else { low })?;
         if high.is_empty() {
             return Err(small(-1, min));
         }

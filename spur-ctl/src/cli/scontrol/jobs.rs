@@ -82,7 +82,14 @@ fn targets(words: &[String], prefix: &str) -> Result<Vec<JobTarget>, Failure> {
             continue;
         }
         for text in resolve::filter::names(list) {
-            targets.push(text.trim().parse().map_err(|_| unknown())?);
+            // What cannot be a job's name is shown, since Slurm's words do not.
+            let named = |mut failure: Failure| {
+                failure
+                    .text
+                    .push_str(&format!("no job is named {text:?}\n"));
+                failure
+            };
+            targets.push(text.trim().parse().map_err(|_| named(unknown()))?);
         }
     }
     // Nothing named is nothing done, which must not look like success.

@@ -34,7 +34,7 @@ const LATER: [(&str, &str); 9] = [
 ];
 
 /// What there is to show.
-pub(in crate::cli) const ENTITIES: [&str; 12] = [
+pub const ENTITIES: [&str; 12] = [
     "config",
     "daemons",
     "hostlist",

@@ -1,23 +1,26 @@
 //! A step from its start to its end, seen from srun.
 
+mod begin;
 mod due;
 mod hear;
 
 use super::super::failure::Failure;
 use super::super::flags::Command;
-use super::super::flags::getopt::{Options, Source};
+use super::super::flags::getopt::Options;
 use super::super::link;
 use super::super::resolve::input::Surroundings;
 use super::super::resolve::{job, submission};
-use super::files::{self, Feed, Sink, Streams};
+use super::files::{Feed, Sink, Streams};
 use super::grant::Granted;
 use super::interrupt::{Answer, Interrupts};
 use super::label::Labels;
 use super::printer::Printer;
-use super::signals::{self, CONT, INT, KILL, TERM};
+use super::signals::{CONT, INT, KILL, TERM};
 use super::tasks::Tasks;
 use super::wire::{self, Link};
 use super::{say, stdin, verbose};
+use begin::begin;
+pub use begin::check;
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Reply, Request};
 use spur_core::job::state::{ExitStatus, JobState};
@@ -27,7 +30,6 @@ use spur_proto::wire::{Open, Rlimit};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::Receiver;
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
@@ -139,53 +141,6 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
         }
     }
     Ok(session.finish().await)
-}
-
-/// Reads what is needed once something runs, before anything is asked for.
-pub fn check(parts: &[Options], here: &Surroundings) -> Result<(), Failure> {
-    wait(&parts[0])?;
-    parts
-        .iter()
-        .try_for_each(|part| job::limits(part, here).map(drop))
-}
-
-/// What the nodes are told, and where streams go.
-type Begun = (Vec<Streams>, Vec<usize>, Receiver<u8>, Vec<Open>);
-
-/// Opens files and begins to listen, before anything is started.
-fn begin(
-    parts: &[Options],
-    here: &Surroundings,
-    grant: &Grant,
-    own_job: bool,
-) -> Result<Begun, Failure> {
-    let (streams, outlet) = prepare(parts, here, grant)?;
-    let signals = signals::listen().map_err(|why| Failure::error(Command::Srun, why))?;
-    let opens = parts.iter().zip(&outlet);
-    let opens = opens.map(|(part, outlet)| open(part, here, grant, own_job, &streams[*outlet]));
-    let opens = opens.collect::<Result<Vec<_>, _>>()?;
-    Ok((streams, outlet, signals, opens))
-}
-
-/// Opens files.
-/// A part of the command line that says where its streams go has an outlet of its own; others share that of the part before.
-fn prepare(
-    parts: &[Options],
-    here: &Surroundings,
-    grant: &Grant,
-) -> Result<(Vec<Streams>, Vec<usize>), Failure> {
-    let (mut streams, mut outlet) = (Vec::new(), Vec::new());
-    for part in parts {
-        let own = |long: &&str| {
-            let given = part.last(long);
-            given.is_some_and(|given| given.source != Source::Component)
-        };
-        if streams.is_empty() || ["output", "error", "input"].iter().any(own) {
-            streams.push(files::open(part, here, grant)?);
-        }
-        outlet.push(streams.len() - 1);
-    }
-    Ok((streams, outlet))
 }
 
 /// A step that will not be started must not keep its job waiting.

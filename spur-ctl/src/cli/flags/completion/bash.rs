@@ -2,7 +2,7 @@
 
 use super::super::values::Words;
 use super::super::{Command, Flag, Value, rows};
-use super::{OTHER_WORDS, quoted};
+use super::{OTHER_WORDS, WORDS_OF, quoted};
 use std::fmt::Write as _;
 
 const HEAD: &str = r#"# Completions for bash; made by `spur completion bash`.
@@ -35,6 +35,23 @@ _spur_operand() {
     return 1
 }
 
+# The operands before the cursor; $1 are the options that take a word of their own.
+_spur_operands() {
+    local at=$2 word words=""
+    while [ "$at" -lt "$COMP_CWORD" ]; do
+        word=${COMP_WORDS[at]}
+        case $word in
+            =) at=$((at + 1)) ;;
+            -*) case " $1 " in *" $word "*)
+                    if [ "${COMP_WORDS[at + 1]}" = "=" ]; then at=$((at + 2)); else at=$((at + 1)); fi ;;
+                esac ;;
+            *) words="$words $word" ;;
+        esac
+        at=$((at + 1))
+    done
+    printf '%s' "${words# }"
+}
+
 _spur_command() {
     local command=$1 first=$2 cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$cur" = "=" ]; then cur=""
@@ -62,10 +79,19 @@ pub(super) fn script() -> String {
         .map(Command::name)
         .collect::<Vec<_>>()
         .join("|");
+    let own: String = WORDS_OF
+        .iter()
+        .map(|(word, then)| {
+            let then = quoted(&then.join(" "));
+            format!(
+                "{word}) COMPREPLY=($(compgen -W {then} -- \"${{COMP_WORDS[COMP_CWORD]}}\")) ;;"
+            )
+        })
+        .collect();
     writeln!(
         text,
         "_spur() {{\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W {} -- \"${{COMP_WORDS[1]}}\"))\n    \
-         else\n        case ${{COMP_WORDS[1]}} in {all}) _spur_command \"${{COMP_WORDS[1]}}\" 2 ;; *) COMPREPLY=($(compgen -f -- \
+         else\n        case ${{COMP_WORDS[1]}} in {all}) _spur_command \"${{COMP_WORDS[1]}}\" 2 ;; {own} *) COMPREPLY=($(compgen -f -- \
          \"${{COMP_WORDS[COMP_CWORD]}}\")) ;; esac\n    fi\n}}\ncomplete -F _spur spur",
         quoted(&words.join(" "))
     )
@@ -115,9 +141,40 @@ fn of(text: &mut String, command: Command) {
         text,
         "    esac\n    case $cur in\n        -*) COMPREPLY=($(compgen -W {} -- \"$cur\")) ;;\n        *) {} ;;\n    esac\n}}",
         quoted(&options.join(" ")),
-        offered(Words::of_operands(command))
+        operands(command, &with_word)
     )
     .expect("a string grows");
+}
+
+/// What is offered where an operand stands: where the first says what follows, by the first.
+fn operands(command: Command, with_word: &[String]) -> String {
+    let first = offered(Words::of_operands(command));
+    let mut rest = Words::following(command).peekable();
+    if rest.peek().is_none() {
+        return first;
+    }
+    let mut text = format!(
+        "case $(_spur_operands {} \"$first\") in\n            '') {first} ;;\n",
+        quoted(&with_word.join(" "))
+    );
+    for (words, then) in rest {
+        let words = words.join("|");
+        text.push_str(&format!("            {words}) {} ;;\n", offered(then)));
+    }
+    // What an entity is called.
+    if command == Command::Scontrol {
+        let named = [
+            ("'show job'", Words::Jobs),
+            ("'show step'", Words::Jobs),
+            ("'show node'", Words::Nodes),
+            ("'show partition'", Words::Partitions),
+            ("'write batch_script'", Words::Jobs),
+        ];
+        for (words, then) in named {
+            text.push_str(&format!("            {words}) {} ;;\n", offered(then)));
+        }
+    }
+    text + "        esac"
 }
 
 fn names(flag: &Flag) -> Vec<String> {

@@ -43,6 +43,15 @@ fn block(text: &mut String, of: &str, command: Command) {
     if operands != Words::Any && operands != Words::Files {
         writeln!(text, "{of}{}", offered(operands)).expect("a string grows");
     }
+    for (words, then) in Words::following(command) {
+        let after = format!("__fish_seen_subcommand_from {}", words.join(" "));
+        // A condition that is there already must be met as well.
+        let of = match of.strip_suffix('\'') {
+            Some(both) => format!("{both}; and {after}'"),
+            None => format!("{of} -n '{after}'"),
+        };
+        writeln!(text, "{of}{}", offered(then)).expect("a string grows");
+    }
     for flag in rows(command) {
         option(text, of, command, flag);
     }

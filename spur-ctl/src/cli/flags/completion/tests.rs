@@ -43,6 +43,21 @@ fn bash_completes_options_and_values() {
 }
 
 #[test]
+fn a_first_word_says_what_follows() {
+    assert_eq!(offered(&["scontrol", "show", "rese"]), ["reservation"]);
+    assert_eq!(offered(&["scontrol", "-o", "show", "part"]), ["partition"]);
+    assert_eq!(offered(&["scontrol", "show", "partition", "g"]), ["gpu"]);
+    assert_eq!(offered(&["scontrol", "update", "node"]), ["nodename="]);
+    assert_eq!(offered(&["sacctmgr", "show", "ass"]), ["association"]);
+    assert_eq!(offered(&["sacctmgr", "delete", "q"]), ["qos"]);
+    assert_eq!(offered(&["sreport", "cluster", "Util"]), ["Utilization"]);
+    assert_eq!(offered(&["spur", "scontrol", "show", "no"]), ["node"]);
+    assert_eq!(offered(&["spur", "dev", "u"]), ["up"]);
+    let none: [&str; 0] = [];
+    assert_eq!(offered(&["scontrol", "show", "upd"]), none);
+}
+
+#[test]
 fn after_a_program_its_own_files_are_offered() {
     let none: [&str; 0] = [];
     assert_eq!(offered(&["srun", "-n", "2", "true", "--parti"]), none);

@@ -39,12 +39,25 @@ pub(super) fn script() -> String {
 fn of(text: &mut String, command: Command) {
     writeln!(
         text,
-        "_spur_of_{}() {{\n  _arguments -s -S \\",
+        "_spur_of_{}() {{\n  local state\n  _arguments -s -S \\",
         command.name()
     )
     .expect("a string grows");
     for flag in rows(command) {
         writeln!(text, "    {} \\", option(command, flag)).expect("a string grows");
+    }
+    let mut following = Words::following(command).peekable();
+    if following.peek().is_some() {
+        let first = quoted(&format!("1: :{}", action(Words::of_operands(command))));
+        writeln!(text, "    {first} \\\n    '*:: :->rest'\n  [[ $state == rest ]] || return\n  case $words[1] in")
+            .expect("a string grows");
+        for (words, then) in following {
+            let offer = quoted(&format!("1: :{}", action(then)));
+            let words = words.join("|");
+            writeln!(text, "    ({words}) _arguments {offer} ;;").expect("a string grows");
+        }
+        text.push_str("  esac\n}\n");
+        return;
     }
     let rest = match action(Words::of_operands(command)) {
         action if command.stops_at_operand() => format!("'*::command:{}'", action_after(&action)),

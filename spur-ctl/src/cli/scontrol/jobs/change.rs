@@ -128,23 +128,26 @@ fn yes(what: &str, value: &str) -> Result<bool, Failure> {
     }
 }
 
-fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Result<(), Failure> {
-    let all = KEYS.iter().chain(&MORE);
+/// The setting that a key names, and whether it is changed by a part: `+=` and `-=`.
+fn named(key: &str) -> Result<(&'static str, bool), Failure> {
+    let all = || {
+        KEYS.iter()
+            .chain(&MORE)
+            .map(|(full, least)| (*full, *least))
+    };
     let (word, signed) = (key.trim_end_matches(['+', '-']), key.ends_with(['+', '-']));
-    let mut known = all
-        .clone()
-        .filter(|(full, least)| abbreviates(word, full, *least));
-    let exact = all
-        .clone()
-        .find(|(full, _)| full.eq_ignore_ascii_case(word));
-    let (name, _) = exact
-        .or_else(|| known.next())
-        .ok_or_else(|| unsupported(key))?;
-    if signed && *name != "timelimit" {
-        return Err(unsupported(key));
+    let exact = all().find(|(full, _)| full.eq_ignore_ascii_case(word));
+    let begun = || all().find(|(full, least)| abbreviates(word, full, *least));
+    match exact.or_else(begun) {
+        Some((name, _)) if !signed || name == "timelimit" => Ok((name, signed)),
+        Some(_) | None => Err(unsupported(key)),
     }
+}
+
+fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Result<(), Failure> {
+    let (name, signed) = named(key)?;
     let text = || Some(value.to_owned());
-    match *name {
+    match name {
         // `TimeLimit+=30` is `TimeLimit=+30`.
         "timelimit" if signed => change.time_limit = Some(changed_limit(jobs, key, value)?),
         "timelimit" => change.time_limit = Some(limit(jobs, value)?),
