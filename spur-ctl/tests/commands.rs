@@ -425,7 +425,7 @@ fn what_an_option_takes_is_told() {
         assert!(said.contains(&format!("    {name}= ")), "{said}");
         assert!(said.ends_with("--- stderr\n--- exit 0\n"), "{said}");
     }
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_spur"))
+    let output = Command::new(env!("CARGO_BIN_EXE_spur"))
         .args(["squeue"])
         .env("SPUR_CONTROLLER", "foo")
         .output()

@@ -64,10 +64,6 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
             1,
         ));
     }
-    if let Some(word) = options.operands.first() {
-        let why = format!("Unrecognized option: {}", word.to_string_lossy());
-        return Err(Failure::error("sprio", why));
-    }
     let usual = match () {
         () if options.on("long") => LONG,
         () if options.on("norm") => NORM,
@@ -192,8 +188,24 @@ fn asked(options: &Options) -> Result<JobFilter, Failure> {
             .map(resolve::filter::list)
             .unwrap_or_default()
     };
+    let operands = options.operands.iter();
+    let mut rest = operands.map(|operand| operand.to_string_lossy().into_owned());
+    let mut jobs = list("jobs");
+    // `-j` takes its value only when attached; what follows it as a word of its own is an operand to getopt.
+    if options.on("jobs") && options.value("jobs").is_none() {
+        jobs.extend(
+            rest.next()
+                .as_deref()
+                .map(resolve::filter::list)
+                .unwrap_or_default(),
+        );
+    }
+    if let Some(word) = rest.next() {
+        let why = format!("Unrecognized option: {word}");
+        return Err(Failure::error("sprio", why));
+    }
     let mut ids = Vec::new();
-    for text in list("jobs") {
+    for text in jobs {
         let bad = |_| Failure::error("sprio", format!("Invalid job id: {text}"));
         ids.push(JobId(text.parse().map_err(bad)?));
     }
