@@ -131,11 +131,10 @@ fn load(origin: &Origin) -> Result<(Vec<u8>, Option<PathBuf>), Failure> {
         Origin::File(name) => {
             let path = find(name);
             let broken = |why: std::io::Error| {
-                let why = match why.kind() {
-                    std::io::ErrorKind::FileTooLarge => {
-                        format!("{name}: a script may have {SCRIPT_MAX} bytes at most")
-                    }
-                    _ => format!("Unable to open file {name}"),
+                let why = if why.kind() == std::io::ErrorKind::FileTooLarge {
+                    format!("{name}: a script may have {SCRIPT_MAX} bytes at most")
+                } else {
+                    format!("Unable to open file {name}")
                 };
                 Failure::error(Command::Sbatch, why)
             };

@@ -38,10 +38,8 @@ pub fn refused(command: Command, spec: &JobSpec, trouble: &Trouble, verbose: boo
     let failure = told(command, spec, trouble, more);
     if trouble.kind() == Some(RefusalKind::InvalidDependency) {
         let kinds = spec.dependency.split([',', '?']);
-        let kinds = kinds.map(|word| word.split(':').next().unwrap_or_default());
-        let wrong = kinds
-            .filter(|kind| !DEPENDENCIES.contains(kind))
-            .next_back();
+        let mut kinds = kinds.map(|word| word.split(':').next().unwrap_or_default());
+        let wrong = kinds.find(|kind| !DEPENDENCIES.contains(kind));
         return match wrong {
             Some(wrong) => failure.nearest(wrong, DEPENDENCIES),
             None => failure,
