@@ -10,7 +10,7 @@ use super::{link, output, process};
 use spur_core::api::{AccountFilter, AccountedJob, Reply, Request, RunKey};
 use spur_core::slurm::timespec::begin;
 use spur_core::time::Millis;
-use sums::{Sums, Unit};
+use sums::{Sums, Tres, Unit};
 
 /// Runs that are asked for at once.
 const PAGE: u32 = 10_000;
@@ -238,14 +238,31 @@ fn heading(options: &Options, title: &str, asked: &Asked, clock: &Clock, unit: U
         "{RULE}{title} {} - {}{span}\nUsage reported in {}\n{RULE}",
         clock.stamp(asked.from),
         clock.stamp(last),
-        unit.words()
+        unit.words(options.on("tres"))
     )
 }
 
+/// The resources that `-T` lists; CPUs without it.
+fn tres(options: &Options) -> Result<Vec<Tres>, Failure> {
+    let list = options.value("tres").map(Tres::list);
+    list.unwrap_or_else(|| Ok(vec![Tres::Cpu]))
+}
+
 /// Columns of a report, as its `format=` says.
-fn columns(asked: &Asked, known: &[(&str, &str, i32)]) -> Result<Vec<(Column, usize)>, Failure> {
+fn columns(
+    options: &Options,
+    asked: &Asked,
+    known: &[(&str, &str, i32)],
+) -> Result<Vec<(Column, usize)>, Failure> {
     let all: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
-    let list = asked.format.clone().unwrap_or_else(|| all.join(","));
+    // Which resource is told only where they were chosen, and energy only where they were not.
+    let usual = |name: &&&str| match **name {
+        "TresName" => options.on("tres"),
+        "Energy" => !options.on("tres"),
+        _ => true,
+    };
+    let usual: Vec<&str> = all.iter().filter(usual).copied().collect();
+    let list = asked.format.clone().unwrap_or_else(|| usual.join(","));
     let mut chosen = Vec::new();
     for (name, width) in table::fields(&list) {
         let begins = |full: &str| {
@@ -290,45 +307,46 @@ fn print(options: &Options, heading: &str, columns: &[(Column, usize)], rows: &[
 
 /// `cluster utilization`: a row if the record has anything of that time.
 fn utilization(options: &Options, asked: &Asked, clock: &Clock) -> Result<u8, Failure> {
-    const COLUMNS: [(&str, &str, i32); 7] = [
+    const COLUMNS: [(&str, &str, i32); 8] = [
         ("Cluster", "Cluster", 9),
+        ("TresName", "TRES Name", 14),
         ("Allocated", "Allocate", 8),
         ("Down", "Down", 8),
-        ("PlannedDown", "PLND Dow", 8),
+        // Slurm 24.11 has the same header above what is down and what is planned.
+        ("PlannedDown", "Planned", 8),
         ("Idle", "Idle", 8),
         ("Planned", "Planned", 8),
         ("Reported", "Reported", 8),
     ];
     let unit = Unit::of(options.value("time"))?;
-    let mut known = COLUMNS;
-    // Slurm 24.11 has the same header above what is down and what is planned.
-    (known[3].1, known[4].1) = ("Planned", "Idle");
-    let columns = columns(asked, &known)?;
+    let tres = tres(options)?;
+    let columns = columns(options, asked, &COLUMNS)?;
     let runs = load(asked)?;
     let mut rows = Vec::new();
     if !runs.is_empty() {
         let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
             return Err(Failure::error("sreport", "cannot list the nodes"));
         };
-        let cpus: u64 = nodes
-            .iter()
-            .map(|view| u64::from(view.node.inventory.cpus))
-            .sum();
-        let window = asked.until.min(clock.now).secs_since(asked.from);
-        let all = cpus.saturating_mul(window);
-        let used = Sums::of(&runs, asked.from, asked.until.min(clock.now))
-            .all()
-            .min(all);
-        let shown = |secs: u64| unit.shown(secs, all);
-        rows.push(vec![
-            cluster()?,
-            shown(used),
-            shown(0),
-            shown(0),
-            shown(all - used),
-            shown(0),
-            shown(all),
-        ]);
+        let (until, cluster) = (asked.until.min(clock.now), cluster()?);
+        for tres in tres {
+            let each = nodes.iter().map(|view| tres.of_node(&view.node.inventory));
+            let all = each
+                .sum::<u64>()
+                .saturating_mul(until.secs_since(asked.from));
+            let sums = Sums::of(&runs, (asked.from, until), tres);
+            let used = sums.all().min(all);
+            let shown = |secs: u64| unit.shown(secs, all);
+            rows.push(vec![
+                cluster.clone(),
+                tres.name().to_owned(),
+                shown(used),
+                shown(0),
+                shown(0),
+                shown(all - used),
+                shown(0),
+                shown(all),
+            ]);
+        }
     }
     let heading = heading(options, "Cluster Utilization", asked, clock, unit);
     print(options, &heading, &columns, &rows);
@@ -341,6 +359,32 @@ enum Order {
     Account,
     User,
     Top,
+}
+
+impl Order {
+    /// Accounts and users in this order, as far as they are asked for.
+    fn of(self, asked: &Asked, sums: Option<&Sums>) -> Vec<(String, String)> {
+        let wanted =
+            |list: &[String], name: &str| list.is_empty() || list.iter().any(|own| own == name);
+        let entries = sums.into_iter().flat_map(Sums::entries);
+        let mut entries: Vec<(String, String, u64)> = entries
+            .filter(|(account, user, _)| {
+                wanted(&asked.accounts, account) && wanted(&asked.users, user)
+            })
+            .collect();
+        match self {
+            Self::Account => entries.sort(),
+            Self::User => entries.sort_by(|a, b| (&a.1, &a.0).cmp(&(&b.1, &b.0))),
+            Self::Top => {
+                entries.sort_by_key(|(_, _, secs)| std::cmp::Reverse(*secs));
+                entries.truncate(asked.top);
+            }
+        }
+        entries
+            .into_iter()
+            .map(|(account, user, _)| (account, user))
+            .collect()
+    }
 }
 
 fn by_user(
@@ -356,6 +400,7 @@ fn by_user(
             ("Accounts", "Account", 15),
             ("Login", "Login", 9),
             ("Proper", "Proper Name", 15),
+            ("TresName", "TRES Name", 14),
             ("Used", "Used", 8),
             ("Energy", "Energy", 8),
         ],
@@ -364,41 +409,36 @@ fn by_user(
             ("Login", "Login", 9),
             ("Proper", "Proper Name", 15),
             ("Accounts", "Account", 15),
+            ("TresName", "TRES Name", 14),
             ("Used", "Used", 8),
             ("Energy", "Energy", 8),
         ],
     };
     let unit = Unit::of(options.value("time"))?;
-    let columns = columns(asked, known)?;
+    let tres = tres(options)?;
+    let columns = columns(options, asked, known)?;
     let runs = load(asked)?;
-    let sums = Sums::of(&runs, asked.from, asked.until.min(clock.now));
-    let all = sums.all();
-    let mut rows = Vec::new();
+    let window = (asked.from, asked.until.min(clock.now));
+    let sums = tres
+        .into_iter()
+        .map(|tres| (tres, Sums::of(&runs, window, tres)));
+    let sums: Vec<(Tres, Sums)> = sums.collect();
     let cluster = cluster()?;
-    let wanted =
-        |list: &[String], name: &str| list.is_empty() || list.iter().any(|own| own == name);
-    let mut entries: Vec<(String, String, u64)> = sums
-        .entries()
-        .filter(|(account, user, _)| wanted(&asked.accounts, account) && wanted(&asked.users, user))
-        .collect();
-    match order {
-        Order::Account => entries.sort(),
-        Order::User => entries.sort_by(|a, b| (&a.1, &a.0).cmp(&(&b.1, &b.0))),
-        Order::Top => {
-            entries.sort_by_key(|(_, _, secs)| std::cmp::Reverse(*secs));
-            entries.truncate(asked.top);
+    let mut rows = Vec::new();
+    // Who comes first is decided by the first resource.
+    for (account, user) in order.of(asked, sums.first().map(|(_, sums)| sums)) {
+        for (tres, sums) in &sums {
+            let all = sums.all();
+            let used = unit.shown(sums.of_user(&account, &user), all);
+            let energy = unit.shown(0, all);
+            let (cluster, account, user) = (cluster.clone(), account.clone(), user.clone());
+            let mut row = match order {
+                Order::Account => vec![cluster, account, user.clone(), user],
+                Order::User | Order::Top => vec![cluster, user.clone(), user, account],
+            };
+            row.extend([tres.name().to_owned(), used, energy]);
+            rows.push(row);
         }
-    }
-    for (account, user, secs) in entries {
-        let used = unit.shown(secs, all);
-        let (used, energy) = (used, unit.shown(0, all));
-        let row = match order {
-            Order::Account => vec![cluster.clone(), account, user.clone(), user, used, energy],
-            Order::User | Order::Top => {
-                vec![cluster.clone(), user.clone(), user, account, used, energy]
-            }
-        };
-        rows.push(row);
     }
     let heading = heading(options, title, asked, clock, unit);
     print(options, &heading, &columns, &rows);

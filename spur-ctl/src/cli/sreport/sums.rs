@@ -2,6 +2,7 @@
 
 use super::super::failure::Failure;
 use spur_core::api::{AccountedJob, JobView};
+use spur_core::resources::Inventory;
 use spur_core::time::Millis;
 use std::collections::BTreeMap;
 
@@ -40,8 +41,17 @@ impl Unit {
         }
     }
 
-    /// `CPU Minutes`.
-    pub(super) fn words(self) -> &'static str {
+    /// `CPU Minutes`, or of all resources that are told of.
+    pub(super) fn words(self, of_tres: bool) -> String {
+        let words = self.of_cpus();
+        if of_tres {
+            words.replace("CPU", "TRES")
+        } else {
+            words.to_owned()
+        }
+    }
+
+    fn of_cpus(self) -> &'static str {
         match self {
             Self::Seconds => "CPU Seconds",
             Self::Minutes => "CPU Minutes",
@@ -53,7 +63,7 @@ impl Unit {
         }
     }
 
-    /// CPU seconds, of so many in all.
+    /// An amount times seconds, of so many in all.
     pub(super) fn shown(self, secs: u64, all: u64) -> String {
         let percent = || {
             let hundredths = u128::from(secs) * 10_000 / u128::from(all.max(1));
@@ -71,19 +81,104 @@ impl Unit {
     }
 }
 
-/// CPU seconds by account and user.
+/// A resource that is added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tres {
+    Cpu,
+    /// MiB.
+    Mem,
+    Node,
+    /// What a job costs: its CPUs.
+    Billing,
+    Gpu,
+    /// One of Slurm's that nothing is recorded of.
+    None(&'static str),
+}
+
+impl Tres {
+    const ALL: [Self; 9] = [
+        Self::Cpu,
+        Self::Mem,
+        Self::None("energy"),
+        Self::Node,
+        Self::Billing,
+        Self::None("fs/disk"),
+        Self::None("vmem"),
+        Self::None("pages"),
+        Self::Gpu,
+    ];
+
+    /// What `-T` lists.
+    pub(super) fn list(text: &str) -> Result<Vec<Self>, Failure> {
+        let words = text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty());
+        let mut list = Vec::new();
+        for word in words {
+            if word.eq_ignore_ascii_case("all") {
+                list.extend(Self::ALL);
+                continue;
+            }
+            let known = |tres: &Self| tres.name().eq_ignore_ascii_case(word);
+            let found = Self::ALL.into_iter().find(known).ok_or_else(|| {
+                let text = format!("No TRES known by type {word}");
+                Failure::error("sreport", text).nearest(word, Self::ALL.map(Self::name))
+            });
+            list.push(found?);
+        }
+        Ok(list)
+    }
+
+    /// Slurm's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Mem => "mem",
+            Self::Node => "node",
+            Self::Billing => "billing",
+            Self::Gpu => "gres/gpu",
+            Self::None(name) => name,
+        }
+    }
+
+    /// What a node has of it.
+    pub(super) fn of_node(self, node: &Inventory) -> u64 {
+        match self {
+            Self::Cpu | Self::Billing => u64::from(node.cpus),
+            Self::Mem => node.memory_mib,
+            Self::Node => 1,
+            Self::Gpu => node.gpus.len() as u64,
+            Self::None(_) => 0,
+        }
+    }
+
+    /// What a job holds of it.
+    fn of_job(self, job: &JobView) -> u64 {
+        let shares = job.nodes.iter().map(|node| &node.share);
+        match self {
+            Self::Cpu | Self::Billing => shares.map(|share| u64::from(share.cpus.len())).sum(),
+            Self::Mem => shares.map(|share| share.memory_mib).sum(),
+            Self::Node => shares.count() as u64,
+            Self::Gpu => shares.map(|share| u64::from(share.gpus.len())).sum(),
+            Self::None(_) => 0,
+        }
+    }
+}
+
+/// An amount times seconds by account and user.
 pub(super) struct Sums(BTreeMap<(String, String), u64>);
 
 impl Sums {
     /// Of these runs, as far as they lie in the window.
-    pub(super) fn of(runs: &[AccountedJob], from: Millis, until: Millis) -> Self {
+    pub(super) fn of(runs: &[AccountedJob], (from, until): (Millis, Millis), tres: Tres) -> Self {
         let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
         for run in runs {
             let job = &run.job;
             let spec = &job.spec;
             let key = (spec.account.clone(), spec.owner.user.clone());
             let sum = sums.entry(key).or_default();
-            *sum = sum.saturating_add(cpus(job).saturating_mul(secs(job, from, until)));
+            *sum = sum.saturating_add(tres.of_job(job).saturating_mul(secs(job, from, until)));
         }
         Self(sums)
     }
@@ -93,18 +188,17 @@ impl Sums {
         self.0.values().sum()
     }
 
-    /// Account, user, CPU seconds.
+    /// What a user's runs in an account have together.
+    pub(super) fn of_user(&self, account: &str, user: &str) -> u64 {
+        let key = (account.to_owned(), user.to_owned());
+        self.0.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Account, user, amount times seconds.
     pub(super) fn entries(&self) -> impl Iterator<Item = (String, String, u64)> + '_ {
         let entries = self.0.iter();
         entries.map(|((account, user), secs)| (account.clone(), user.clone(), *secs))
     }
-}
-
-fn cpus(job: &JobView) -> u64 {
-    job.nodes
-        .iter()
-        .map(|node| u64::from(node.share.cpus.len()))
-        .sum()
 }
 
 /// Seconds that it ran in the window.
@@ -136,5 +230,21 @@ mod tests {
             Ok("10(25.00%)".to_owned())
         );
         assert!(Unit::of(Some("days")).is_err());
+    }
+
+    #[test]
+    fn resources_are_known_by_slurms_names() {
+        let names = |text: &str| {
+            let list = Tres::list(text)?;
+            Ok::<_, Failure>(list.into_iter().map(Tres::name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("gres/gpu,CPU").unwrap(), ["gres/gpu", "cpu"]);
+        assert_eq!(names("all").unwrap().len(), 9);
+        let text = names("cpu,gres/gup").unwrap_err().text;
+        assert_eq!(
+            text,
+            "sreport: error: No TRES known by type gres/gup\nDid you mean gres/gpu?\n"
+        );
+        assert!(Unit::Minutes.words(true).starts_with("TRES Minutes"));
     }
 }
