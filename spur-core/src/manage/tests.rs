@@ -386,6 +386,7 @@ fn refused(world: &mut World, request: &Manage) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn values_that_mean_nothing_are_named_and_not_kept() {
     let mut world = World::new(1, 8);
     let add = |entity, name: &str, words: &[&str]| request(entity, Verb::Create, name, words);
