@@ -78,6 +78,8 @@ struct Session<'a> {
     ending: bool,
     /// The user has forced it to end.
     forced: bool,
+    /// That it is ended from outside was said.
+    aborted: bool,
     cancelled: bool,
 }
 
@@ -287,6 +289,7 @@ impl<'a> Session<'a> {
             unlaunched: false,
             ending: false,
             forced: false,
+            aborted: false,
             cancelled: false,
         }
     }
@@ -386,6 +389,7 @@ impl<'a> Session<'a> {
         say(self.options, word);
         (self.forced, self.ending) = (true, true);
         self.due.give_up = Some(Instant::now() + END_WAIT);
+        self.aborted();
         self.pass(KILL).await;
     }
 
@@ -435,7 +439,11 @@ impl<'a> Session<'a> {
         self.due.give_up = Some(self.due.give_up.map_or(until, |at| at.min(until)));
     }
 
-    fn aborted(&self) {
+    /// Says once that the step is ended from outside.
+    fn aborted(&mut self) {
+        if std::mem::replace(&mut self.aborted, true) {
+            return;
+        }
         say(
             self.options,
             format_args!(
