@@ -86,6 +86,16 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Whether it was stopped in the middle, with nothing failed until then: the machine hung, or was too slow by far.
+    pub(crate) fn stood_still(&self) -> bool {
+        let began = self.lines.iter().any(|line| line.starts_with("guest: "));
+        let judged = |line: &String| {
+            line.contains("spur-vm verdict:")
+                || line.starts_with("guest: ") && line.contains(" FAILED")
+        };
+        began && !self.ok && !self.lines.iter().any(judged)
+    }
+
     /// In a few words.
     fn verdict(&self) -> String {
         let mut tally = Tally::default();
