@@ -5,7 +5,6 @@ use super::sample::{time, time_in_turns};
 use crate::dev::DevCluster;
 use anyhow::Result;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// Timed runs of each.
 const ROUNDS: u32 = 100;
@@ -43,8 +42,8 @@ pub(super) fn measure(bins: &Path, report: &mut Report) -> Result<()> {
     timed("squeue, nothing queued", &["squeue"])?;
     timed("sinfo", &["sinfo"])?;
     let submit = ["sbatch", "--hold", "-o", "/dev/null", "--wrap", "true"];
-    let mut nothing = Command::new("true");
-    nothing.stdin(Stdio::null());
+    // Started like the other: in the user's name, with the same environment.
+    let mut nothing = cluster.direct(&["/bin/true"])?;
     let mut sbatch = cluster.direct(&submit)?;
     let (nothing, sbatch) = time_in_turns((&mut nothing, &mut sbatch), ROUNDS)?;
     report.line(&format!(
