@@ -10,7 +10,7 @@ fn a_step_ends_when_nobody_reads_what_it_prints() {
         return;
     }
     let cluster = Cluster::up(1, 1);
-    let line = "timeout 20 srun yes 2>/dev/null | head -1; squeue -h";
+    let line = "timeout 20 srun yes 2>/dev/null | head -1; until test -z \"$(squeue -h)\"; do sleep 0.1; done";
     let output = cluster.run(NOBODY, &["sh", "-c", line]).good();
     assert_eq!(output, "y\n");
     cluster.down();
