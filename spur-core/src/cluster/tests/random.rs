@@ -7,6 +7,7 @@ use crate::event::{Event, NodeHello};
 use crate::fixture::{World, batch, gpus, hello, inventory};
 use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::job::admit::admit;
+use crate::job::het::HetPart;
 use crate::job::spec::{JobKind, JobSpec};
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::{StepSpec, grant};
@@ -322,7 +323,12 @@ impl History {
     fn plan(&mut self) {
         let jobs = self.world.cluster.jobs.values();
         let dependent = jobs.filter(|job| job.reason == Reason::Dependency);
-        let dependent: BTreeSet<JobId> = dependent.map(|job| job.id).collect();
+        // All components of a job wait if one does.
+        let all = dependent.flat_map(|job| {
+            let parts = job.het.into_iter().flat_map(HetPart::all);
+            parts.chain([job.id])
+        });
+        let dependent: BTreeSet<JobId> = all.collect();
         let found = plan(&self.world.cluster, self.world.now, Budget::default());
         for event in self.world.cluster.plan_events(found) {
             if let Event::Placed { job, .. } = &event {
