@@ -318,47 +318,52 @@ impl History {
         assert!(self.world.cluster.jobs.contains_key(&job));
     }
 
-    /// A plan must be carried out to the letter: nothing in it may be ignored. What it leaves can only be jobs that waited for one that
-    /// it started.
+    /// Passes until none frees a job that waited for one that it started: such a job may be ahead of others, and be why they wait.
     fn plan(&mut self) {
+        loop {
+            let dependent = self.dependent();
+            self.pass();
+            let again = plan(&self.world.cluster, self.world.now, Budget::default());
+            let placed = again.placements.iter().map(|placed| placed.job);
+            let mut told = placed.chain(again.reasons.iter().map(|(job, ..)| *job));
+            if told.any(|job| dependent.contains(&job)) {
+                continue;
+            }
+            assert_eq!(
+                (again.placements, again.reasons),
+                (vec![], vec![]),
+                "a pass leaves nothing to do"
+            );
+            return;
+        }
+    }
+
+    /// Jobs that wait for others; all components of a job wait if one does.
+    fn dependent(&self) -> BTreeSet<JobId> {
         let jobs = self.world.cluster.jobs.values();
-        let dependent = jobs.filter(|job| job.reason == Reason::Dependency);
-        // All components of a job wait if one does.
-        let all = dependent.flat_map(|job| {
+        let waiting = jobs.filter(|job| job.reason == Reason::Dependency);
+        let all = waiting.flat_map(|job| {
             let parts = job.het.into_iter().flat_map(HetPart::all);
             parts.chain([job.id])
         });
-        let dependent: BTreeSet<JobId> = all.collect();
+        all.collect()
+    }
+
+    /// A plan must be carried out to the letter: nothing in it may be ignored.
+    fn pass(&mut self) {
         let found = plan(&self.world.cluster, self.world.now, Budget::default());
         for event in self.world.cluster.plan_events(found) {
-            if let Event::Placed { job, .. } = &event {
-                let job = *job;
-                self.apply(event);
-                assert!(
-                    !self.world.job(job).allocation.is_empty(),
-                    "a planned placement was ignored"
-                );
-            } else if let Event::HetPlaced { parts, .. } = &event {
-                let jobs: Vec<JobId> = parts.iter().map(|(job, _)| *job).collect();
-                self.apply(event);
-                for job in jobs {
-                    let held = &self.world.job(job).allocation;
-                    assert!(!held.is_empty(), "a planned component was ignored");
-                }
-            } else {
-                self.apply(event);
+            let started: Vec<JobId> = match &event {
+                Event::Placed { job, .. } => vec![*job],
+                Event::HetPlaced { parts, .. } => parts.iter().map(|(job, _)| *job).collect(),
+                _ => Vec::new(),
+            };
+            self.apply(event);
+            for job in started {
+                let held = &self.world.job(job).allocation;
+                assert!(!held.is_empty(), "a planned placement was ignored");
             }
         }
-        let mut again = plan(&self.world.cluster, self.world.now, Budget::default());
-        again
-            .placements
-            .retain(|placed| !dependent.contains(&placed.job));
-        again.reasons.retain(|(job, ..)| !dependent.contains(job));
-        assert_eq!(
-            (again.placements, again.reasons),
-            (vec![], vec![]),
-            "a pass leaves nothing to do"
-        );
     }
 
     fn step(&mut self, job: JobId, gpus: Option<u32>) {
