@@ -12,6 +12,7 @@ mod end;
 mod follow;
 mod het;
 mod index;
+mod letter;
 mod node;
 pub mod orders;
 mod pause;
@@ -179,7 +180,16 @@ impl Cluster {
                 shares,
                 generation,
                 backfilled,
-            } => self.on_placed(at, *job, (shares, *generation, *backfilled), fx),
+                time_limit,
+            } => {
+                let start = place::Start {
+                    shares,
+                    generation: *generation,
+                    backfilled: *backfilled,
+                    time_limit: *time_limit,
+                };
+                self.on_placed(at, *job, start, fx)
+            }
             Event::Explained { reasons } => self.on_explained(reasons, fx),
             Event::StepGranted {
                 job,
@@ -288,6 +298,8 @@ impl Cluster {
             Event::Suspended { job } => self.on_suspended(at, *job, fx),
             Event::Resumed { job } => self.on_resumed(at, *job, fx),
             Event::Warned { job } => self.on_warned(*job, fx),
+            Event::LimitNears { job, percent } => self.on_limit_nears(at, *job, *percent, fx),
+            Event::DeadlineMissed { job } => self.on_deadline_missed(at, *job, fx),
             Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),
             Event::HetPlaced { parts, generation } => {
                 self.on_het_placed(at, parts, *generation, fx)

@@ -4,6 +4,21 @@
 use crate::id::{Generation, JobId, NodeId, StepKind};
 use std::collections::BTreeSet;
 
+/// A mail about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// About which job.
+    pub job: JobId,
+    /// To whom.
+    pub to: String,
+    /// Whether that is the owner's name on this machine, because no address was given.
+    pub local: bool,
+    /// Its subject.
+    pub subject: String,
+    /// The environment of the program that sends it.
+    pub env: Vec<(&'static str, String)>,
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -48,6 +63,8 @@ pub enum Effect {
         /// Which job.
         job: JobId,
     },
+    /// Something happened to a job of which its owner wants to hear by mail.
+    Mail(Box<Letter>),
     /// The job's payload is needed no more.
     DropPayload {
         /// Which job.

@@ -142,6 +142,9 @@ pub enum Event {
         /// Whether a job that comes first in its partition waited then.
         #[serde(default)]
         backfilled: bool,
+        /// Its limit from now on, at least its `--time-min`; `None`: as it was.
+        #[serde(default)]
+        time_limit: Option<TimeLimit>,
     },
     /// The planner says why jobs wait; only changes are logged.
     Explained {
@@ -361,6 +364,18 @@ pub enum Event {
     Warned {
         /// Which job.
         job: JobId,
+    },
+    /// A waiting job can no longer end by its deadline.
+    DeadlineMissed {
+        /// Which job.
+        job: JobId,
+    },
+    /// A job has used a share of its limit of which its owner wants to hear.
+    LimitNears {
+        /// Which job.
+        job: JobId,
+        /// The share in percent: 50, 80 or 90.
+        percent: u8,
     },
     /// A heterogeneous job was admitted.
     HetSubmitted {

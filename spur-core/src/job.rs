@@ -14,6 +14,7 @@ pub mod step;
 use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::resources::NodeShare;
 use crate::slurm::dependency::{After, Dependency, Term};
+use crate::slurm::mail::Occasion;
 use crate::time::{Millis, TimeLimit};
 use crate::usage::idle::Idle;
 use array::ArrayPart;
@@ -112,6 +113,9 @@ pub struct Job {
     /// Whether a job that comes first in its partition waited when this one started.
     #[serde(default)]
     pub backfilled: bool,
+    /// The share of its limit, in percent, of which its owner has heard in this run; 0: none.
+    #[serde(default)]
+    pub told_percent: u8,
 }
 
 impl Job {
@@ -181,6 +185,49 @@ impl Job {
         Some(Millis(
             end.0.saturating_sub(u64::from(warning.before) * 1000),
         ))
+    }
+
+    /// When its owner is to hear that a share of its limit is used up, and which.
+    #[must_use]
+    pub fn share_due(&self) -> Option<(Millis, u8)> {
+        let wanted = &self.spec.extras().mail_type;
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut shares = Occasion::SHARES.into_iter();
+        let next = |share: &u8| {
+            *share > self.told_percent && Occasion::TimeLimit(*share).is_wanted(wanted)
+        };
+        let share = shares.find(next)?;
+        let (end, limit) = (self.limit_end()?, self.spec.time_limit?);
+        let TimeLimit::Secs(secs) = limit else {
+            return None;
+        };
+        let left = secs
+            .saturating_mul(10)
+            .saturating_mul(u64::from(100 - share));
+        Some((Millis(end.0.saturating_sub(left)), share))
+    }
+
+    /// The least limit with which it may start, if that is less than its limit. Components of heterogeneous jobs start with their
+    /// own.
+    #[must_use]
+    pub fn time_min(&self) -> Option<TimeLimit> {
+        let least = self.spec.extras().time_min?;
+        let less = self.spec.time_limit.is_none_or(|limit| least < limit);
+        (less && self.het.is_none()).then_some(least)
+    }
+
+    /// From when on it can no longer end by its deadline, while it waits.
+    #[must_use]
+    pub fn too_late_from(&self) -> Option<Millis> {
+        let deadline = self.spec.extras().deadline?;
+        let least = match self.time_min().or(self.spec.time_limit) {
+            Some(TimeLimit::Secs(secs)) => secs.saturating_mul(1000),
+            Some(TimeLimit::Unlimited) | None => 0,
+        };
+        let last = deadline.0.saturating_sub(least);
+        (self.state == JobState::Pending).then(|| Millis(last.saturating_add(1)))
     }
 
     /// When its limit ends it; `None` while it does not run, is stopped, or has no limit.

@@ -38,7 +38,7 @@ use crate::cluster::Cluster;
 use crate::id::JobId;
 use crate::job::state::Reason;
 use crate::resources::NodeShare;
-use crate::time::Millis;
+use crate::time::{Millis, TimeLimit};
 use outlook::Outlook;
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ pub struct Placement {
     pub shares: Vec<NodeShare>,
     /// Whether a job that comes first in its partition waits.
     pub backfilled: bool,
+    /// The limit that it gets, if not the one that it waited with.
+    pub time_limit: Option<TimeLimit>,
 }
 
 /// What one pass found.

@@ -4,6 +4,7 @@ mod node;
 mod partition;
 mod topology;
 
+use crate::mail::Mailer;
 use crate::usage::Place;
 use serde::Deserialize;
 use spur_core::event::Event;
@@ -60,6 +61,8 @@ struct Raw {
     topology: topology::RawTopology,
     #[serde(default)]
     accounting_enforce: Vec<Enforce>,
+    mail_prog: Option<PathBuf>,
+    mail_domain: Option<String>,
 }
 
 /// What of accounts is enforced (Slurm's `AccountingStorageEnforce`).
@@ -145,6 +148,8 @@ pub struct Config {
     pub nodes: BTreeMap<NodeName, NodeConfig>,
     /// Which nodes are near one another.
     pub topology: Topology,
+    /// How mails are sent.
+    pub mailer: Mailer,
 }
 
 /// The accounting record.
@@ -259,6 +264,26 @@ fn check_name(cluster: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn absolute(path: &Path) -> Result<(), String> {
+    if path.is_absolute() {
+        return Ok(());
+    }
+    Err(format!("{}: use an absolute path", path.display()))
+}
+
+fn check_numbers(max_array_size: u32, node_timeout: u64) -> Result<(), String> {
+    let most = spur_core::job::array::MAX_ARRAY_SIZE_MAX;
+    if !(1..=most).contains(&max_array_size) {
+        return Err(format!(
+            "max_array_size = {max_array_size}: use 1 to {most}"
+        ));
+    }
+    if node_timeout == 0 {
+        return Err("node_timeout = 0: use at least 1 second".to_owned());
+    }
+    Ok(())
+}
+
 impl Raw {
     fn check(self) -> Result<Config, String> {
         let Self {
@@ -278,17 +303,11 @@ impl Raw {
             node,
             topology,
             accounting_enforce,
+            mail_prog,
+            mail_domain,
         } = self;
         check_name(&cluster)?;
-        let most = spur_core::job::array::MAX_ARRAY_SIZE_MAX;
-        if !(1..=most).contains(&max_array_size) {
-            return Err(format!(
-                "max_array_size = {max_array_size}: use 1 to {most}"
-            ));
-        }
-        if node_timeout == 0 {
-            return Err("node_timeout = 0: use at least 1 second".to_owned());
-        }
+        check_numbers(max_array_size, node_timeout)?;
         let default_memory = default_memory(default_mem_per_cpu, default_mem_per_node)?;
         let keep_days = accounting.keep_days;
         if !(1..=KEEP_DAYS_MAX).contains(&keep_days) {
@@ -299,10 +318,9 @@ impl Raw {
         let server = accounting.postgres.as_deref();
         let server = server.map(|text| Place::server(text, &cluster)).transpose();
         let server = server.map_err(|why| format!("accounting: postgres: {why}"))?;
-        for path in [&state_dir, &client_socket, &agent_socket, &token_file] {
-            if !path.is_absolute() {
-                return Err(format!("{}: use an absolute path", path.display()));
-            }
+        let paths = [&state_dir, &client_socket, &agent_socket, &token_file];
+        for path in paths.into_iter().chain(&mail_prog) {
+            absolute(path)?;
         }
         let partitions = partition::check(partition)?;
         let nodes = node::check(node)?;
@@ -327,6 +345,10 @@ impl Raw {
             partitions,
             nodes,
             topology,
+            mailer: Mailer {
+                prog: mail_prog,
+                domain: mail_domain,
+            },
         })
     }
 }

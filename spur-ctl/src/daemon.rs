@@ -9,6 +9,7 @@ use crate::front::auth::Users;
 use crate::front::calls;
 use crate::front::socket;
 use crate::links::Links;
+use crate::mail;
 use crate::service::{Service, Settings};
 use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
@@ -170,6 +171,7 @@ async fn serve(
         readers,
         denials,
         usage,
+        letters,
         mut stopped,
         thread,
     } = parts;
@@ -197,11 +199,10 @@ async fn serve(
     let agents = socket::bind(&config.agent_socket, 0o600).await?;
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
+    let mails = mail::send_all(config.mailer.clone(), letters);
     let calls = calls::serve(clients, Arc::new(service), leave.clone());
-    servers.spawn(async move {
-        calls.await;
-        Ok(())
-    });
+    servers.spawn(served(mails));
+    servers.spawn(served(calls));
     servers.spawn(server().serve_with_incoming_shutdown(
         Agents::new(links, meters),
         accept(agents),
@@ -229,6 +230,12 @@ async fn serve(
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+/// A server that cannot fail.
+async fn served<E>(server: impl Future<Output = ()>) -> Result<(), E> {
+    server.await;
+    Ok(())
 }
 
 /// The writer has dropped every waiting call and stream; what was answered may still be on its way.
@@ -272,6 +279,11 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
         ("enforce", enforce.join(",")),
         ("default_mem_per_cpu", per_cpu.to_string()),
         ("default_mem_per_node", per_node.to_string()),
+        ("mail_prog", config.mailer.program().display().to_string()),
+        (
+            "mail_domain",
+            config.mailer.domain.clone().unwrap_or_default(),
+        ),
     ];
     let setting = |(key, value): (&str, String)| Setting {
         key: key.to_owned(),

@@ -42,6 +42,7 @@ use agents::Links;
 use pace::Pace;
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
+use spur_core::effect::Letter;
 use spur_core::id::{JobId, NodeId};
 use spur_core::job::state::JobState;
 use spur_core::time::Millis;
@@ -54,6 +55,9 @@ use waits::Waits;
 
 /// Most inputs that wait for the writer. Clients beyond are told that it is busy; agents wait.
 pub const INBOX_MAX: usize = 8192;
+
+/// Most mails that wait to be sent.
+pub const LETTERS_MAX: usize = 4096;
 
 /// Most inputs in one turn: bounds how long the first waits for the last, and the size of one append.
 const TURN_MAX: usize = 4096;
@@ -96,9 +100,11 @@ impl Counters {
         match state {
             JobState::Cancelled => self.cancelled += 1,
             JobState::NodeFail => self.failed += 1,
-            JobState::Completed | JobState::Failed | JobState::Timeout | JobState::OutOfMemory => {
-                self.completed += 1
-            }
+            JobState::Completed
+            | JobState::Failed
+            | JobState::Timeout
+            | JobState::OutOfMemory
+            | JobState::Deadline => self.completed += 1,
             JobState::Pending | JobState::Running | JobState::Suspended => {}
         }
     }
@@ -145,6 +151,8 @@ struct Writer {
     counters: Counters,
     /// Number of the present turn.
     turn: u64,
+    /// Where mails go; `None` where nobody sends any.
+    letters: Option<mpsc::Sender<Letter>>,
 }
 
 /// Milliseconds since the epoch, now.

@@ -9,6 +9,8 @@ pub mod driver;
 pub mod error;
 pub mod front;
 pub mod links;
+pub mod mail;
+pub mod programs;
 pub mod readers;
 pub mod service;
 pub mod store;

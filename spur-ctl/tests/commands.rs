@@ -257,9 +257,9 @@ fn a_controller_that_is_not_there() {
     fails(&["sbatch", "ok.sh"], &text, 1);
     let text = format!("srun: error: Unable to allocate resources: {UNREACHABLE}\n");
     fails(&["srun", "true"], &text, 1);
-    let text = "sbatch: warning: --mail-type has no effect: no mail is sent\n";
+    let text = "sbatch: warning: --network has no effect: there is no choice of networks\n";
     let text = format!("{text}sbatch: error: Batch job submission failed: {UNREACHABLE}\n");
-    fails(&["sbatch", "--mail-type=END", "ok.sh"], &text, 1);
+    fails(&["sbatch", "--network=ib", "ok.sh"], &text, 1);
 }
 
 #[test]

@@ -103,6 +103,8 @@ impl Oracle {
             | Event::Suspended { .. }
             | Event::Resumed { .. }
             | Event::Warned { .. }
+            | Event::LimitNears { .. }
+            | Event::DeadlineMissed { .. }
             | Event::Managed(_) => {}
         }
     }

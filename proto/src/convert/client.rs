@@ -34,7 +34,8 @@ choice!(
         Timeout,
         NodeFail,
         OutOfMemory,
-        Suspended
+        Suspended,
+        Deadline
     }
 );
 choice!(
@@ -66,6 +67,7 @@ choice!(
         JobArrayTaskLimit,
         Reservation,
         ReservationDeleted,
+        DeadLine,
     }
 );
 choice!(StepState = StepState { Running, Ended });
@@ -123,6 +125,7 @@ choice!(
         InvalidQos,
         PartitionBusy,
         NotWholeHetJob,
+        InvalidTimeMin,
     }
 );
 

@@ -100,4 +100,6 @@ pub enum RefusalKind {
     InvalidQos,
     /// `Partition is in use`
     PartitionBusy,
+    /// `Invalid time-min specification (exceeds job's time or other limits)`
+    InvalidTimeMin,
 }

@@ -6,6 +6,7 @@ use crate::effect::{Effect, Effects};
 use crate::id::{JobId, NodeId, StepKind, Uid};
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, ExitStatus, JobState, Reason};
+use crate::slurm::mail::Occasion;
 use crate::time::Millis;
 
 /// `SIGTERM`, which a cancelled job's status shows.
@@ -65,6 +66,25 @@ impl Cluster {
             reason: Reason::TimeLimit,
             text: String::new(),
             exit: ExitStatus::default(),
+        };
+        let job = self.jobs.get(&id).ok_or("no such job")?;
+        if job.state == JobState::Running {
+            self.tell(at, id, Occasion::TimeLimit(100), fx);
+        }
+        self.end_together(at, id, &ending, None, fx)
+    }
+
+    /// A waiting job can no longer end by its deadline. Its status is the one that Slurm gives it, signal 1.
+    pub(super) fn on_deadline_missed(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
+        let job = self.jobs.get(&id).ok_or("no such job")?;
+        if job.too_late_from().is_none_or(|from| at < from) {
+            return Err("the job has no deadline, or can still keep to it");
+        }
+        let ending = Ending {
+            cause: Cause::TooLate,
+            reason: Reason::DeadLine,
+            text: String::new(),
+            exit: ExitStatus { code: 0, signal: 1 },
         };
         self.end_together(at, id, &ending, None, fx)
     }

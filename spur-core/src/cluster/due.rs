@@ -14,7 +14,7 @@ use std::ops::Bound;
 const BATCH: usize = 10_000;
 
 impl Cluster {
-    /// Events that time alone makes due by `at`: limits reached, nodes lost, nodes that rested
+    /// Events that time alone makes due by `at`: limits reached, deadlines missed, nodes lost, nodes that rested
     /// long enough, ended jobs to forget. Empty once all that it
     /// named was applied.
     pub fn expired(&self, at: Millis) -> Vec<Event> {
@@ -28,6 +28,8 @@ impl Cluster {
                 Due::Lost(node) => events.push(Event::NodeLost { node }),
                 Due::Purge(job) => purged.push(job),
                 Due::Rested(node) => events.push(Event::NodeRested { node }),
+                Due::Nears(job, percent) => events.push(Event::LimitNears { job, percent }),
+                Due::TooLate(job) => events.push(Event::DeadlineMissed { job }),
                 Due::Begin(_) => {}
             }
         }
@@ -105,5 +107,7 @@ fn label(due: Due) -> &'static str {
         Due::Purge(_) => "ended job",
         Due::Begin(_) => "begin time",
         Due::Rested(_) => "resting node",
+        Due::TooLate(_) => "deadline",
+        Due::Nears(..) => "share of a time limit",
     }
 }

@@ -33,7 +33,8 @@ impl Ending {
             | Cause::TimedOut
             | Cause::NodeLost
             | Cause::LaunchFailed
-            | Cause::Requeued => Reason::None,
+            | Cause::Requeued
+            | Cause::TooLate => Reason::None,
         };
         Self {
             cause,
@@ -74,6 +75,7 @@ impl Cluster {
         job.stop_clock(at);
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
+        self.tell_end(at, id, fx);
         self.leave(at, id, gone, fx);
         self.close_steps(at, id);
         Ok(())
@@ -88,8 +90,12 @@ impl Cluster {
         gone: Option<NodeId>,
         fx: &mut Effects,
     ) -> Taken {
+        let job = self.jobs.get(&id).ok_or("no such job")?;
+        let state = next(job.state, Cause::Requeued).ok_or("the job waits already")?;
+        self.tell_requeue(at, id, fx);
         let job = self.jobs.get_mut(&id).ok_or("no such job")?;
-        job.state = next(job.state, Cause::Requeued).ok_or("the job waits already")?;
+        job.state = state;
+        job.told_percent = 0;
         job.restarts = job.restarts.saturating_add(1);
         job.steps.clear();
         job.next_step = 0;
@@ -203,7 +209,11 @@ fn tells_run_time(cause: Cause) -> bool {
         | Cause::OutOfMemory
         | Cause::TimedOut
         | Cause::Cancelled => true,
-        Cause::Placed | Cause::NodeLost | Cause::LaunchFailed | Cause::Requeued => false,
+        Cause::Placed
+        | Cause::NodeLost
+        | Cause::LaunchFailed
+        | Cause::Requeued
+        | Cause::TooLate => false,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::job::array::TaskSet;
 use crate::job::spec::JobSpec;
 use crate::job::state::{Cause, ExitStatus, JobState, Reason};
 use crate::slurm::dependency::{self, After, Dependency, Of, Term};
+use crate::slurm::mail::Occasion;
 use crate::time::Millis;
 use std::collections::BTreeSet;
 
@@ -78,7 +79,7 @@ impl Cluster {
         };
         let over = is_over(job);
         let (ok, all) = (job.state == JobState::Completed, &part.view);
-        let before = array.ended.len();
+        let (before, was_over) = (array.ended.len(), array.is_over());
         let mark = |set: &mut TaskSet, on: bool| match (all.task, on) {
             (Some(task), true) => set.insert(task),
             (Some(task), false) => set.remove(task),
@@ -89,8 +90,16 @@ impl Cluster {
         mark(&mut array.ended, over);
         mark(&mut array.failed, over && !ok);
         if over && array.ended.len() != before {
+            if !job.spec.extras().mail_type.is_empty() {
+                let raw = job.exit.raw();
+                let (least, most) = array.exits.unwrap_or((raw, raw));
+                array.exits = Some((least.min(raw), most.max(raw)));
+            }
             array.worst = array.worst.worse(job.exit);
             fx.effects.push(Effect::Notify { job: all.job });
+            if array.is_over() && !was_over {
+                self.tell_array_over(id, fx);
+            }
         }
     }
 
@@ -134,7 +143,7 @@ impl Cluster {
         let Some(job) = self.jobs.get_mut(&id) else {
             return false;
         };
-        let was_kept = job.kept();
+        let (was_kept, was_hopeless) = (job.kept(), job.depends.is_hopeless());
         let mut changed = job.depends != now.depends;
         job.depends = now.depends;
         if let Some(array) = &mut job.array {
@@ -142,6 +151,12 @@ impl Cluster {
             (array.full, array.ready) = (now.full, now.ready);
         }
         let kept = job.kept();
+        if job.depends.is_hopeless() && !was_hopeless {
+            self.tell(at, id, Occasion::InvalidDepend, fx);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return false;
+        };
         if job.depends.is_hopeless() && job.spec.kill_on_invalid_dep == Some(true) {
             return self.give_up(at, id, fx);
         }

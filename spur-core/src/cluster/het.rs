@@ -2,7 +2,7 @@
 //! alone while they run.
 
 use super::end::Ending;
-use super::place::take;
+use super::place::{Start, take};
 use super::submit::new_job;
 use super::{Cluster, Taken};
 use crate::effect::Effects;
@@ -145,7 +145,13 @@ impl Cluster {
         }
         for ((id, shares), (state, more)) in parts.iter().zip(states.into_iter().zip(0..)) {
             let own = Generation(generation.0.saturating_add(more));
-            self.start_job(at, *id, state, (shares, own, false), fx);
+            let start = Start {
+                shares,
+                generation: own,
+                backfilled: false,
+                time_limit: None,
+            };
+            self.start_job(at, *id, state, start, fx);
         }
         Ok(())
     }

@@ -39,6 +39,10 @@ pub(super) enum Due {
     Begin(JobId),
     /// A node has rested long enough.
     Rested(NodeId),
+    /// A waiting job can no longer end by its deadline.
+    TooLate(JobId),
+    /// A running job has used this share of its limit, of which its owner wants to hear.
+    Nears(JobId, u8),
 }
 
 /// See the module.
@@ -58,6 +62,8 @@ pub(super) struct Index {
     jobs: BTreeMap<JobId, (Millis, Due)>,
     /// When waiting jobs that want few switches take any number: worth a planning pass, and among `begins`.
     patient: BTreeMap<JobId, Millis>,
+    /// What else becomes due of jobs, also in `due`.
+    beside: BTreeMap<JobId, (Millis, Due)>,
     nodes: BTreeMap<NodeId, Vec<(Millis, Due)>>,
 }
 
@@ -74,6 +80,9 @@ impl Index {
         }
         if let Some(at) = self.patient.remove(&id) {
             self.begins.remove(&(at, id));
+        }
+        if let Some(entry) = self.beside.remove(&id) {
+            self.due.remove(&entry);
         }
     }
 
@@ -98,7 +107,15 @@ impl Index {
             | JobState::Cancelled
             | JobState::Timeout
             | JobState::NodeFail
-            | JobState::OutOfMemory => {}
+            | JobState::OutOfMemory
+            | JobState::Deadline => {}
+        }
+        let nears = job.share_due();
+        let nears = nears.map(|(at, percent)| (at, Due::Nears(job.id, percent)));
+        let too_late = job.too_late_from().map(|at| (at, Due::TooLate(job.id)));
+        if let Some(entry) = nears.or(too_late) {
+            self.beside.insert(job.id, entry);
+            self.due.insert(entry);
         }
         let Some((at, due)) = job_due(job, min_job_age) else {
             return;
@@ -106,9 +123,13 @@ impl Index {
         self.jobs.insert(job.id, (at, due));
         match due {
             Due::Begin(id) => drop(self.begins.insert((at, id))),
-            Due::Limit(_) | Due::Warning(_) | Due::Lost(_) | Due::Purge(_) | Due::Rested(_) => {
-                self.due.insert((at, due));
-            }
+            Due::Limit(_)
+            | Due::Warning(_)
+            | Due::Lost(_)
+            | Due::Purge(_)
+            | Due::Rested(_)
+            | Due::TooLate(_)
+            | Due::Nears(..) => drop(self.due.insert((at, due))),
         }
     }
 
@@ -147,7 +168,8 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
         | JobState::Cancelled
         | JobState::Timeout
         | JobState::NodeFail
-        | JobState::OutOfMemory => {
+        | JobState::OutOfMemory
+        | JobState::Deadline => {
             let clean = job.leftovers.is_empty();
             clean.then_some((job.ended?.plus_secs(min_job_age), Due::Purge(job.id)))
         }

@@ -14,8 +14,19 @@ use crate::node::{AdminState, Node};
 use crate::plan::shape::mask_of;
 use crate::plan::{Placement, Plan};
 use crate::resources::NodeShare;
-use crate::time::Millis;
+use crate::time::{Millis, TimeLimit};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a job starts with.
+#[derive(Clone, Copy)]
+pub(super) struct Start<'a> {
+    pub(super) shares: &'a [NodeShare],
+    pub(super) generation: Generation,
+    pub(super) backfilled: bool,
+    /// Its limit from now on, if that is not the one that it waited with.
+    pub(super) time_limit: Option<TimeLimit>,
+}
 
 impl Cluster {
     /// A plan as events to log: its placements, each with a generation of its own, and the reasons that changed. Tasks that an array's
@@ -51,6 +62,7 @@ impl Cluster {
                 shares: placement.shares,
                 generation,
                 backfilled: placement.backfilled,
+                time_limit: placement.time_limit,
             });
         }
         if !plan.reasons.is_empty() {
@@ -65,7 +77,7 @@ impl Cluster {
         &mut self,
         at: Millis,
         id: JobId,
-        (shares, generation, backfilled): (&[NodeShare], Generation, bool),
+        start: Start<'_>,
         fx: &mut Effects,
     ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
@@ -73,11 +85,11 @@ impl Cluster {
         if job.het.is_some() {
             return Err("components of a heterogeneous job start together");
         }
-        if generation <= self.generation {
+        if start.generation <= self.generation {
             return Err("the generation is not new");
         }
-        self.placeable(job, shares, &BTreeMap::new())?;
-        self.start_job(at, id, state, (shares, generation, backfilled), fx);
+        self.placeable(job, start.shares, &BTreeMap::new())?;
+        self.start_job(at, id, state, start, fx);
         Ok(())
     }
 
@@ -87,9 +99,10 @@ impl Cluster {
         at: Millis,
         id: JobId,
         state: JobState,
-        (shares, generation, backfilled): (&[NodeShare], Generation, bool),
+        start: Start<'_>,
         fx: &mut Effects,
     ) {
+        let (shares, generation) = (start.shares, start.generation);
         self.generation = generation;
         for share in shares {
             if let Some(node) = self.nodes.get_mut(&share.node) {
@@ -109,18 +122,22 @@ impl Cluster {
         job.reason_text.clear();
         job.cancelled_by = None;
         job.started = Some(at);
+        if let Some(limit) = start.time_limit {
+            Arc::make_mut(&mut job.spec).time_limit = Some(limit);
+        }
         job.ended = job.limit_end();
         if let Some(array) = &mut job.array {
             array.view.settle();
         }
         job.allocation = shares.to_vec();
         job.generation = generation;
-        job.backfilled = backfilled;
+        job.backfilled = start.backfilled;
         if job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads) {
             grant_batch(job, at, fx);
         }
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
+        self.tell_begin(at, id, fx);
     }
 
     /// Whether the job can have these shares now. Nodes that are in `changed` count as they are there.

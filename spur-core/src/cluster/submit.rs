@@ -100,5 +100,6 @@ pub(super) fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32)
         warned: Generation::default(),
         het: None,
         backfilled: false,
+        told_percent: 0,
     }
 }

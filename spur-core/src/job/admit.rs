@@ -7,11 +7,13 @@ mod features;
 mod missing;
 mod notices;
 mod rights;
+mod times;
 mod waits;
 
 #[cfg(test)]
 mod tests;
 
+use super::change::JobChange;
 use super::spec::{Given, JobSpec};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
@@ -51,7 +53,9 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     waits::array(cluster, spec)?;
     waits::dependency(cluster, spec)?;
     check::kept(spec)?;
+    times::fill(spec);
     shape(cluster, spec, partition, at)?;
+    times::check(spec, at)?;
     Ok(Admitted {
         priority: starting_priority(spec),
         notices: notices::of(cluster, spec, partition),
@@ -82,6 +86,11 @@ pub fn readmit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<(), 
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
     shape(cluster, spec, partition, at)
+}
+
+/// A changed deadline is not over, and a changed least limit is no longer than the limit.
+pub fn in_time(spec: &JobSpec, change: &JobChange, at: Millis) -> Result<(), Refusal> {
+    times::changed(spec, change, at)
 }
 
 /// Notes the association that a job is charged to, which follows from its account, its partition and its owner.

@@ -397,6 +397,16 @@ pub struct Array {
     /// The worst exit status of any that has ended.
     #[serde(default)]
     pub worst: ExitStatus,
+    /// The least and the greatest of these statuses as `wait(2)` writes them; `None` before the first. This and what follows is
+    /// kept only of arrays whose owner wants mail.
+    #[serde(default)]
+    pub exits: Option<(u16, u16)>,
+    /// Whether a task has started.
+    #[serde(default)]
+    pub began: bool,
+    /// Whether a task went back to the queue.
+    #[serde(default)]
+    pub requeued: bool,
 }
 
 impl Array {

@@ -5,6 +5,7 @@
 //!     |  ^                |-- cancel --> Cancelled
 //!     |  +--- requeue ----|-- limit ---> Timeout
 //!     +-- cancel ---------|-- node lost-> NodeFail
+//!     +-- too late for its deadline --> Deadline
 //! ```
 //! A terminal job whose `uncleaned` set is not empty is shown as COMPLETING and still holds its devices.
 
@@ -32,6 +33,8 @@ pub enum JobState {
     OutOfMemory,
     /// Runs, with its processes stopped. Only views say so: for the cluster the job is running.
     Suspended,
+    /// It could no longer end by its `--deadline`.
+    Deadline,
 }
 
 /// Why a job waits or ended; displays as Slurm's words.
@@ -91,6 +94,8 @@ pub enum Reason {
     Reservation,
     /// `ReservationDeleted`: its reservation is no more.
     ReservationDeleted,
+    /// `DeadLine`: it could no longer end in time.
+    DeadLine,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -123,6 +128,8 @@ pub enum Cause {
     LaunchFailed,
     /// It goes back to the queue.
     Requeued,
+    /// It can no longer end by its deadline.
+    TooLate,
 }
 
 /// The only reader of a job's next state. `None`: the cause means nothing in this state.
@@ -131,6 +138,7 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
         JobState::Pending => match cause {
             Cause::Placed => Some(JobState::Running),
             Cause::Cancelled | Cause::Succeeded | Cause::Failed => Some(JobState::Cancelled),
+            Cause::TooLate => Some(JobState::Deadline),
             Cause::OutOfMemory
             | Cause::TimedOut
             | Cause::NodeLost
@@ -138,7 +146,7 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
             | Cause::Requeued => None,
         },
         JobState::Running | JobState::Suspended => match cause {
-            Cause::Placed => None,
+            Cause::Placed | Cause::TooLate => None,
             Cause::Succeeded => Some(JobState::Completed),
             Cause::Failed | Cause::LaunchFailed => Some(JobState::Failed),
             Cause::OutOfMemory => Some(JobState::OutOfMemory),
@@ -152,9 +160,11 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
         | JobState::Cancelled
         | JobState::Timeout
         | JobState::NodeFail
-        | JobState::OutOfMemory => match cause {
+        | JobState::OutOfMemory
+        | JobState::Deadline => match cause {
             Cause::Requeued => Some(JobState::Pending),
             Cause::Placed
+            | Cause::TooLate
             | Cause::Succeeded
             | Cause::Failed
             | Cause::OutOfMemory
@@ -168,7 +178,7 @@ pub fn next(state: JobState, cause: Cause) -> Option<JobState> {
 
 impl JobState {
     /// Every state, in declaration order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pending,
         Self::Running,
         Self::Completed,
@@ -178,6 +188,7 @@ impl JobState {
         Self::NodeFail,
         Self::OutOfMemory,
         Self::Suspended,
+        Self::Deadline,
     ];
 
     /// Whether the job has ended.
@@ -189,7 +200,8 @@ impl JobState {
             | Self::Cancelled
             | Self::Timeout
             | Self::NodeFail
-            | Self::OutOfMemory => true,
+            | Self::OutOfMemory
+            | Self::Deadline => true,
         }
     }
 }
@@ -232,6 +244,7 @@ impl Reason {
             Self::JobArrayTaskLimit => "as many tasks of its array run as may at once",
             Self::Reservation => "its reservation has not begun",
             Self::ReservationDeleted => "its reservation is no more",
+            Self::DeadLine => "it can no longer end by its deadline",
         }
     }
 }
@@ -244,6 +257,12 @@ impl ExitStatus {
         } else {
             128 + u16::from(self.signal)
         }
+    }
+
+    /// As `wait(2)` writes it, core dumps apart.
+    #[must_use]
+    pub fn raw(self) -> u16 {
+        u16::from(self.code) << 8 | u16::from(self.signal)
     }
 
     /// The one of the two that a shell shows with the higher number.

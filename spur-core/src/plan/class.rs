@@ -6,6 +6,7 @@ use crate::id::{JobId, NodeId};
 use crate::job::Job;
 use crate::job::limits::Size;
 use crate::job::spec::Switches;
+use crate::time::{Millis, TimeLimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,13 +32,17 @@ pub(crate) struct Class {
     pub(crate) shunned: BTreeSet<NodeId>,
     /// The heterogeneous job that its only job leads.
     pub(crate) leads: Option<JobId>,
+    /// The limit with which its jobs may start at the least, if not only with their own.
+    time_min: Option<TimeLimit>,
+    /// By when they must end, if that may shorten their limit.
+    deadline: Option<Millis>,
 }
 
 impl Class {
     /// The class of a waiting job.
     pub(crate) fn of(job: &Job) -> Self {
         let spec = &job.spec;
-        let ask = Ask::of(spec);
+        let (ask, time_min) = (Ask::of(spec), job.time_min());
         Self {
             partition: spec.partition.clone(),
             model: ask.model.to_owned(),
@@ -51,7 +56,25 @@ impl Class {
             reservation: spec.extras().reservation.clone(),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
             leads: job.het.filter(|part| part.leads()).map(|part| part.leader),
+            time_min,
+            deadline: spec.extras().deadline.filter(|_| time_min.is_some()),
         }
+    }
+
+    /// The longest and the least limit with which its jobs of such a limit may start at a moment, in a partition with so long a
+    /// limit. They are equal where there is nothing to choose.
+    pub(crate) fn limits(
+        &self,
+        limit: TimeLimit,
+        (at, partition): (Millis, TimeLimit),
+    ) -> (TimeLimit, TimeLimit) {
+        let Some(least) = self.time_min else {
+            return (limit, limit);
+        };
+        let left = self.deadline.map_or(TimeLimit::Unlimited, |deadline| {
+            TimeLimit::Secs(deadline.0.saturating_sub(at.0) / 60_000 * 60)
+        });
+        (limit.min(left).min(partition).max(least), least)
     }
 
     /// What its jobs ask for.

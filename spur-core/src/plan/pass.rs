@@ -2,6 +2,7 @@
 
 mod gang;
 mod kinds;
+mod limits;
 mod tell;
 
 use super::ask::Ask;
@@ -28,6 +29,7 @@ use crate::job::state::Reason;
 
 use crate::resources::NodeShare;
 use crate::time::{Millis, TimeLimit};
+use limits::Tried;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -272,38 +274,36 @@ impl<'a> Pass<'a> {
         number: usize,
         (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
     ) -> Verdict {
-        let (mut ask, until, barred) = match self.prepared(kind, limit) {
-            Ok(prepared) => prepared,
-            Err(wait) => return Verdict::Barred(wait),
-        };
         let job = key.job;
-        let failed = kind.failed_for(&mut ask, (job, self.at), self.cluster);
-        if failed.is_none_or(|failed| limit < failed) {
-            let mut holes = self.holes.get_mut(number).map(std::mem::take);
-            let holes = holes.get_or_insert_default();
-            let shares = self.place(holes, kind, (&ask, until), barred.as_ref());
-            if let Some(own) = self.holes.get_mut(number) {
-                *own = std::mem::take(holes);
-            }
-            if let Some(shares) = shares {
-                self.take((kind.partition, until), &shares);
-                let backfilled = self.is_headed(kind.partition);
-                return Verdict::Starts(vec![Placement {
-                    job,
-                    shares,
-                    backfilled,
-                }]);
-            }
-            kind.fails(&ask, limit);
-        }
-        let kept = self.keep(key, (kind, position, limit), (ask, barred.as_ref()));
-        if let Kept::Now(shares) = kept {
-            let backfilled = self.is_headed(kind.partition);
-            return Verdict::Starts(vec![Placement {
+        let (longest, least) = self.limits(kind, limit);
+        let starts = |pass: &Self, partition, with, shares| {
+            Verdict::Starts(vec![Placement {
                 job,
                 shares,
-                backfilled,
-            }]);
+                backfilled: pass.is_headed(partition),
+                time_limit: (with != limit).then_some(with),
+            }])
+        };
+        let first = self.try_limit((job, Some(number)), kind, longest);
+        let tried = match first {
+            Ok(Tried::Fits(_)) => first,
+            Ok(Tried::Full(..)) | Err(_) if least < longest => {
+                self.try_limit((job, None), kind, least)
+            }
+            Ok(Tried::Full(..)) | Err(_) => first,
+        };
+        let (ask, barred) = match tried {
+            Err(wait) => return Verdict::Barred(wait),
+            Ok(Tried::Full(ask, barred)) => (ask, barred),
+            Ok(Tried::Fits(found)) => {
+                let (with, shares) = self.stretch(job, kind, (found, longest));
+                self.take((kind.partition, self.until(with)), &shares);
+                return starts(self, kind.partition, with, shares);
+            }
+        };
+        let kept = self.keep(key, (kind, position, least), (ask, barred.as_ref()));
+        if let Kept::Now(shares) = kept {
+            return starts(self, kind.partition, least, shares);
         }
         let own = self.heads(kind.partition, &ask);
         Verdict::Waits(own, matches!(kept, Kept::Later))

@@ -5,3 +5,4 @@ mod limits;
 mod queue;
 mod random;
 mod reserve;
+mod times;

@@ -164,7 +164,8 @@ pub fn is_kept(reason: Reason) -> bool {
         | Reason::DependencyNeverSatisfied
         | Reason::JobArrayTaskLimit
         | Reason::Reservation
-        | Reason::ReservationDeleted => true,
+        | Reason::ReservationDeleted
+        | Reason::DeadLine => true,
     }
 }
 

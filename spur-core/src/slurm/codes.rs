@@ -61,11 +61,14 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::InvalidAccount => "Invalid account or account/partition combination specified",
         RefusalKind::InvalidQos => "Invalid qos specification",
         RefusalKind::PartitionBusy => "Partition is in use",
+        RefusalKind::InvalidTimeMin => {
+            "Invalid time-min specification (exceeds job's time or other limits)"
+        }
     }
 }
 
 /// All base states with their long and short names.
-const STATES: [(JobState, &str, &str); 9] = [
+const STATES: [(JobState, &str, &str); 10] = [
     (JobState::Pending, "PENDING", "PD"),
     (JobState::Running, "RUNNING", "R"),
     (JobState::Completed, "COMPLETED", "CD"),
@@ -75,14 +78,14 @@ const STATES: [(JobState, &str, &str); 9] = [
     (JobState::NodeFail, "NODE_FAIL", "NF"),
     (JobState::OutOfMemory, "OUT_OF_MEMORY", "OOM"),
     (JobState::Suspended, "SUSPENDED", "S"),
+    (JobState::Deadline, "DEADLINE", "DL"),
 ];
 
 /// States that Slurm knows and that no job of ours is ever in: a filter that names them selects nothing.
-const NEVER: [(&str, &str); 17] = [
+const NEVER: [(&str, &str); 16] = [
     ("RESV_DEL_HOLD", "RD"),
     ("STAGE_OUT", "SO"),
     ("BOOT_FAIL", "BF"),
-    ("DEADLINE", "DL"),
     ("PREEMPTED", "PR"),
     ("CONFIGURING", "CF"),
     ("LAUNCH_FAILED", "LF"),
@@ -220,6 +223,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::JobArrayTaskLimit => "JobArrayTaskLimit",
         Reason::Reservation => "Reservation",
         Reason::ReservationDeleted => "ReservationDeleted",
+        Reason::DeadLine => "DeadLine",
     }
 }
 

@@ -17,6 +17,69 @@ const EVENTS: [(&str, bool); 11] = [
     ("TIME_LIMIT", false),
 ];
 
+/// Something that a job's owner may want to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Occasion {
+    /// What it waits for can never come.
+    InvalidDepend,
+    /// It started.
+    Begin,
+    /// It ended.
+    End,
+    /// It ended, and neither with success nor because somebody cancelled it.
+    Fail,
+    /// It went back to the queue.
+    Requeue,
+    /// It reached this share of its time limit, in percent.
+    TimeLimit(u8),
+}
+
+impl Occasion {
+    /// The shares of a limit that may be told before all of it is over.
+    pub const SHARES: [u8; 3] = [50, 80, 90];
+
+    /// Whether a job with this `--mail-type` wants to hear of it.
+    #[must_use]
+    pub fn is_wanted(self, mail_type: &str) -> bool {
+        let word = match self {
+            Self::InvalidDepend => "INVALID_DEPEND",
+            Self::Begin => "BEGIN",
+            Self::End => "END",
+            Self::Fail => "FAIL",
+            Self::Requeue => "REQUEUE",
+            Self::TimeLimit(50) => "TIME_LIMIT_50",
+            Self::TimeLimit(80) => "TIME_LIMIT_80",
+            Self::TimeLimit(90) => "TIME_LIMIT_90",
+            Self::TimeLimit(_) => "TIME_LIMIT",
+        };
+        names(mail_type, word)
+    }
+
+    /// What a mail's subject says happened.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::InvalidDepend => "Invalid dependency".to_owned(),
+            Self::Begin => "Began".to_owned(),
+            Self::End => "Ended".to_owned(),
+            Self::Fail => "Failed".to_owned(),
+            Self::Requeue => "Requeued".to_owned(),
+            Self::TimeLimit(100) => "Reached time limit".to_owned(),
+            Self::TimeLimit(share) => format!("Reached {share}% of time limit"),
+        }
+    }
+}
+
+/// Whether each task of an array is told of for itself.
+#[must_use]
+pub fn each_task(mail_type: &str) -> bool {
+    names(mail_type, "ARRAY_TASKS")
+}
+
+fn names(mail_type: &str, word: &str) -> bool {
+    mail_type.split(',').any(|known| known == word)
+}
+
 /// A set of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events(u16);
@@ -66,6 +129,28 @@ impl fmt::Display for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_occasion_has_a_word_of_its_own() {
+        let occasions = [
+            Occasion::InvalidDepend,
+            Occasion::Begin,
+            Occasion::End,
+            Occasion::Fail,
+            Occasion::Requeue,
+            Occasion::TimeLimit(50),
+            Occasion::TimeLimit(80),
+            Occasion::TimeLimit(90),
+            Occasion::TimeLimit(100),
+        ];
+        let every: Vec<&str> = EVENTS.iter().map(|(name, _)| *name).collect();
+        for occasion in occasions {
+            let wanted = every.iter().filter(|name| occasion.is_wanted(name));
+            assert_eq!(wanted.count(), 1, "{occasion:?}");
+            assert!(occasion.is_wanted(&every.join(",")) && !occasion.is_wanted(""));
+        }
+        assert!(each_task("BEGIN,ARRAY_TASKS") && !each_task("BEGIN"));
+    }
 
     #[test]
     fn events_add_up_in_slurms_order() {

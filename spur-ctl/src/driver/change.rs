@@ -60,6 +60,7 @@ impl Writer {
         if change.reshapes() {
             admit::readmit(&self.cluster, &mut spec, turn.at)?;
         }
+        admit::in_time(&spec, change, turn.at)?;
         admit::charge(&self.cluster, &mut spec);
         if change.dependency.is_some() {
             admit::dependency(&self.cluster, id, &spec)?;
@@ -89,7 +90,8 @@ fn may(job: &Job, change: &JobChange) -> Result<(), Refusal> {
     let nicer = change.nice.is_some_and(|new| new < 0);
     // Notes of operators are theirs.
     let noted = change.admin_comment.is_some();
-    if longer || higher || nicer || noted {
+    let put_off = change.deadline.is_some();
+    if longer || higher || nicer || noted || put_off {
         Err(refuse(RefusalKind::AccessDenied, ""))
     } else {
         Ok(())

@@ -18,7 +18,7 @@ pub(super) fn addressee(effect: &Effect) -> Option<NodeId> {
         | Effect::Launch { node, .. }
         | Effect::Signal { node, .. }
         | Effect::Revoke { node, .. } => Some(*node),
-        Effect::Notify { .. } | Effect::DropPayload { .. } => None,
+        Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => None,
     }
 }
 
@@ -47,7 +47,7 @@ impl Writer {
                     step,
                     signal,
                 } => Some((node, ToAgent::Signal { job, step, signal })),
-                Effect::Notify { .. } | Effect::DropPayload { .. } => None,
+                Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => None,
             };
             if let Some((node, message)) = message {
                 self.send(node, message);

@@ -4,12 +4,13 @@ use super::agents::Links;
 use super::ask::Input;
 use super::pace::Pace;
 use super::waits::Waits;
-use super::{Counters, INBOX_MAX, SNAPSHOT_MIN, Writer, now};
+use super::{Counters, INBOX_MAX, LETTERS_MAX, SNAPSHOT_MIN, Writer, now};
 use crate::config::Config;
 use crate::denials::Denials;
 use crate::readers::{Publisher, Readers};
 use crate::store::{Batch, Store, StoreError};
 use crate::usage::{Place, Usage};
+use spur_core::effect::Letter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub denials: Arc<Denials>,
     /// What jobs use.
     pub usage: Arc<Usage>,
+    /// Mails to send.
+    pub letters: mpsc::Receiver<Letter>,
     /// Resolves when it has stopped; the error says why it could not go on.
     pub stopped: oneshot::Receiver<Result<(), String>>,
     /// Its thread.
@@ -44,6 +47,8 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
     usage.all_jobs(&writer.publisher.draft);
     writer.usage = Arc::clone(&usage);
     let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+    let (sender, letters) = mpsc::channel(LETTERS_MAX);
+    writer.letters = Some(sender);
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new()
         .name("writer".to_owned())
@@ -57,6 +62,7 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
         readers,
         denials,
         usage,
+        letters,
         stopped,
         thread,
     })
@@ -105,6 +111,7 @@ impl Writer {
                 ..Counters::default()
             },
             turn: 0,
+            letters: None,
         };
         writer.configure(config)?;
         writer.suspect_links();

@@ -2,18 +2,19 @@
 
 use super::agents::Admission;
 use super::waits::{Answered, Wait};
-use super::{Answer, Input, Writer};
+use super::{Answer, Input, LETTERS_MAX, Writer};
 use crate::store::Batch;
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Refusal, RefusalKind};
 use spur_core::cluster::orders::Rolls;
-use spur_core::effect::Effect;
+use spur_core::effect::{Effect, Letter};
 use spur_core::event::Event;
 use spur_core::id::{JobId, NodeId};
 use spur_core::job::spec::Payload;
 use spur_core::manage::Change;
 use spur_core::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -51,6 +52,8 @@ pub(super) struct Turn {
     pub(super) verdicts: Vec<oneshot::Sender<()>>,
     /// What the orders of the turn share.
     pub(super) rolls: Rolls,
+    /// Mails to send.
+    pub(super) letters: Vec<Letter>,
 }
 
 impl Turn {
@@ -72,6 +75,7 @@ impl Turn {
             payloads: BTreeMap::new(),
             verdicts: Vec::new(),
             rolls: Rolls::default(),
+            letters: Vec::new(),
         }
     }
 }
@@ -137,6 +141,7 @@ impl Writer {
             match effect {
                 Effect::Notify { job } => drop(turn.notified.insert(job)),
                 Effect::DropPayload { job } => turn.batch.dropped.push(job),
+                Effect::Mail(letter) => turn.letters.push(*letter),
                 Effect::Assign { .. }
                 | Effect::Launch { .. }
                 | Effect::Signal { .. }
@@ -193,8 +198,20 @@ impl Writer {
         for (node, report) in turn.acks {
             self.send(node, ToAgent::Ack { report });
         }
+        for letter in turn.letters {
+            self.mail(letter);
+        }
         for done in turn.verdicts {
             done.send(()).ok();
+        }
+    }
+
+    /// Hands a mail over to be sent. Nobody waits for that: if too many wait already, it is dropped, with a line in the log.
+    fn mail(&self, letter: Letter) {
+        if let Some(letters) = &self.letters
+            && let Err(TrySendError::Full(letter)) = letters.try_send(letter)
+        {
+            tracing::warn!(job = %letter.job, to = letter.to, "a mail is dropped: {LETTERS_MAX} wait already");
         }
     }
 

@@ -16,6 +16,8 @@ mod jobs;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod mail;
+#[cfg(test)]
 mod placement;
 #[cfg(test)]
 mod process;

@@ -80,7 +80,7 @@ impl Controller {
                     signal: *signal,
                 }),
             ),
-            Effect::Notify { .. } | Effect::DropPayload { .. } => return,
+            Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => return,
         };
         let Some(at) = self.machine_of(node) else {
             return;

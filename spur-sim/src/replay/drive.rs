@@ -326,7 +326,8 @@ impl<'w> Drive<'w> {
             Effect::Launch { .. }
             | Effect::Signal { .. }
             | Effect::Notify { .. }
-            | Effect::DropPayload { .. } => {}
+            | Effect::DropPayload { .. }
+            | Effect::Mail(_) => {}
         }
     }
 

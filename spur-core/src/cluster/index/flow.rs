@@ -142,7 +142,8 @@ pub(super) fn load(job: &Job, key: Option<Key>, partitions: &[Partition]) -> Opt
         | JobState::Cancelled
         | JobState::Timeout
         | JobState::NodeFail
-        | JobState::OutOfMemory => return None,
+        | JobState::OutOfMemory
+        | JobState::Deadline => return None,
     };
     Some(Load {
         partition,

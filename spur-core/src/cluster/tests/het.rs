@@ -119,6 +119,7 @@ fn a_component_is_not_placed_alone_and_not_twice_in_one_place() {
         shares: shares[0].clone(),
         generation,
         backfilled: false,
+        time_limit: None,
     };
     let together = "components of a heterogeneous job start together";
     assert_eq!(world.ignores(alone), together);

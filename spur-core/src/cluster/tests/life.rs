@@ -373,6 +373,7 @@ fn whatever_proposes_it_a_placement_never_grants_twice() {
         shares,
         generation: Generation(generation),
         backfilled: false,
+        time_limit: None,
     };
     for (shares, why) in [
         (vec![share(0, &[3], &[5], 1)], "a device is not free"),

@@ -634,6 +634,7 @@ impl History {
                     shares: Vec::new(),
                     generation,
                     backfilled: false,
+                    time_limit: None,
                 });
             }
             other => panic!("not of nodes: {other:?}"),

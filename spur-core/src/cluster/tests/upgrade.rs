@@ -68,10 +68,12 @@ fn kind(event: &Event) -> &'static str {
         Event::Warned { .. } => "Warned",
         Event::HetSubmitted { .. } => "HetSubmitted",
         Event::HetPlaced { .. } => "HetPlaced",
+        Event::LimitNears { .. } => "LimitNears",
+        Event::DeadlineMissed { .. } => "DeadlineMissed",
     }
 }
 
-const KINDS: usize = 35;
+const KINDS: usize = 37;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -397,6 +399,15 @@ impl Writer {
         });
         let job = self.start(warned);
         self.does(Event::Warned { job });
+        let mut told = gang(1, 1);
+        told.extras_mut().mail_type = "TIME_LIMIT_80".to_owned();
+        told.time_limit = Some(TimeLimit::Secs(100));
+        let near = self.start(told);
+        self.now = self.now.plus_secs(80);
+        self.does(Event::LimitNears {
+            job: near,
+            percent: 80,
+        });
         self.does(Event::Suspended { job });
         self.does(Event::Resumed { job });
         self.does(Event::Suspended { job });
@@ -434,6 +445,18 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// A job that is dropped at its deadline.
+    fn too_late(&mut self) {
+        let mut late = gang(2, 8);
+        late.extras_mut().deadline = Some(self.now.plus_secs(3_610));
+        late.extras_mut().time_min = Some(TimeLimit::Secs(3_600));
+        let job = self.submit(late);
+        self.now = self.now.plus_secs(20);
+        self.does(Event::DeadlineMissed { job });
+    }
+}
+
 /// A history in which every kind of event happens once at least and makes sense.
 fn history() -> (Log, Cluster) {
     let now = Millis(1_000_000);
@@ -447,6 +470,7 @@ fn history() -> (Log, Cluster) {
     writer.related();
     writer.together();
     writer.submit(gang(2, 8));
+    writer.too_late();
     writer.submit(JobSpec {
         tasks_per_gpu: 2,
         switches: Some(Switches {

@@ -480,3 +480,65 @@ fn extreme_numbers_do_no_harm() {
         assert_eq!(refused(&world, spec).0, NEVER);
     }
 }
+
+#[test]
+fn what_cannot_end_by_its_deadline_is_refused() {
+    let world = World::new(1, 8);
+    let at = world.now;
+    let secs = |secs| Some(TimeLimit::Secs(secs));
+    let kind = |(limit, min, deadline): (Option<TimeLimit>, Option<TimeLimit>, Millis)| {
+        let mut spec = JobSpec {
+            time_limit: limit,
+            ..batch()
+        };
+        spec.extras_mut().time_min = min;
+        spec.extras_mut().deadline = Some(deadline);
+        let admitted = admit(&world.cluster, &mut spec, at);
+        admitted.map(|_| spec).map_err(|refusal| refusal.kind)
+    };
+    let after = |secs| at.plus_secs(secs);
+    for (case, refused) in [
+        (
+            (secs(600), None, Millis(at.0 - 1)),
+            Some(RefusalKind::InvalidTimeLimit),
+        ),
+        ((secs(600), None, at), Some(RefusalKind::InvalidTimeLimit)),
+        ((None, None, at), Some(RefusalKind::InvalidTimeMin)),
+        (
+            (secs(600), None, after(599)),
+            Some(RefusalKind::InvalidTimeLimit),
+        ),
+        (
+            (secs(600), secs(300), after(299)),
+            Some(RefusalKind::InvalidTimeMin),
+        ),
+        (
+            (secs(600), secs(601), after(9_999)),
+            Some(RefusalKind::InvalidTimeMin),
+        ),
+        (
+            (Some(TimeLimit::Unlimited), None, after(9_999)),
+            Some(RefusalKind::InvalidTimeLimit),
+        ),
+        ((Some(TimeLimit::Unlimited), secs(60), after(9_999)), None),
+        ((secs(600), None, after(600)), None),
+        ((secs(600), secs(300), after(300)), None),
+        ((None, None, after(60)), None),
+    ] {
+        assert_eq!(kind(case).err(), refused, "{case:?}");
+    }
+    let open = kind((None, None, after(600))).unwrap();
+    assert_eq!(
+        open.extras().time_min,
+        secs(60),
+        "as short as a minute, if it says nothing"
+    );
+    let mut later = JobSpec {
+        time_limit: secs(600),
+        begin: Some(after(100)),
+        ..batch()
+    };
+    later.extras_mut().deadline = Some(after(650));
+    let refused = admit(&world.cluster, &mut later, at).unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::InvalidTimeLimit);
+}

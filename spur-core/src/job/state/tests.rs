@@ -1,6 +1,6 @@
 use super::*;
 
-const CAUSES: [Cause; 9] = [
+const CAUSES: [Cause; 10] = [
     Cause::Placed,
     Cause::Succeeded,
     Cause::Failed,
@@ -10,6 +10,7 @@ const CAUSES: [Cause; 9] = [
     Cause::NodeLost,
     Cause::LaunchFailed,
     Cause::Requeued,
+    Cause::TooLate,
 ];
 
 /// The whole table; a change of it must be a change here.
@@ -32,6 +33,7 @@ Pending + Placed -> Running
 Pending + Succeeded -> Cancelled
 Pending + Failed -> Cancelled
 Pending + Cancelled -> Cancelled
+Pending + TooLate -> Deadline
 Running + Succeeded -> Completed
 Running + Failed -> Failed
 Running + OutOfMemory -> OutOfMemory
@@ -46,6 +48,7 @@ Cancelled + Requeued -> Pending
 Timeout + Requeued -> Pending
 NodeFail + Requeued -> Pending
 OutOfMemory + Requeued -> Pending
+Deadline + Requeued -> Pending
 ";
     assert_eq!(table, expected);
 }

@@ -24,7 +24,8 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
         | JobState::Cancelled
         | JobState::Timeout
         | JobState::NodeFail
-        | JobState::OutOfMemory => return Err(refuse(RefusalKind::AlreadyDone, "")),
+        | JobState::OutOfMemory
+        | JobState::Deadline => return Err(refuse(RefusalKind::AlreadyDone, "")),
     }
     let cpus_per_task = if spec.cpus_per_task == 0 {
         job.spec.cpus_per_task

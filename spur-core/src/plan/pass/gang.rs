@@ -136,6 +136,7 @@ impl<'a> Pass<'a> {
                         job,
                         shares,
                         backfilled,
+                        time_limit: None,
                     });
                 }
                 None => {

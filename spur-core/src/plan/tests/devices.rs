@@ -265,6 +265,7 @@ fn parts_of_gpus_are_devices_that_exclude_the_whole() {
         shares: vec![share],
         generation,
         backfilled: false,
+        time_limit: None,
     });
     assert_eq!(
         placed(&mut world, model("h200_3g.71gb", 2)),
@@ -313,6 +314,7 @@ fn start_spread(world: &mut World) -> JobId {
         shares,
         generation,
         backfilled: false,
+        time_limit: None,
     });
     job
 }

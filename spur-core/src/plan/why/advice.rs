@@ -64,6 +64,7 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
         Reason::Reservation => Some("`scontrol show reservation` says when it begins".to_owned()),
         Reason::ReqNodeNotAvail => Some("submit it anew without -w, or with other nodes".to_owned()),
         Reason::None
+        | Reason::DeadLine
         | Reason::Dependency
         | Reason::JobArrayTaskLimit
         | Reason::Priority

@@ -61,7 +61,8 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::PartitionConfig
         | Reason::MaxMemPerLimit
         | Reason::Reservation
-        | Reason::ReservationDeleted => said(),
+        | Reason::ReservationDeleted
+        | Reason::DeadLine => said(),
     }
 }
 

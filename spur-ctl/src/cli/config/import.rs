@@ -175,6 +175,8 @@ impl Import {
         }
         match small.as_str() {
             "clustername" => drop(self.top.insert("cluster", quoted(value))),
+            "mailprog" => drop(self.top.insert("mail_prog", quoted(value))),
+            "maildomain" => drop(self.top.insert("mail_domain", quoted(value))),
             "maxmempercpu" | "maxmempernode" | "jobdefaults" => {
                 self.memory.insert(small, value.to_owned());
             }
@@ -405,7 +407,7 @@ mod tests {
     use spur_core::resources::MemoryRequest;
 
     const SLURM: &str = "ClusterName=base\nSlurmctldHost=vm\nMinJobAge=200\nDefMemPerCPU=1024\nMaxArraySize=20001\n\
-        GresTypes=gpu\nEpilog=/x\nAccountingStorageEnforce=limits\n\
+        GresTypes=gpu\nEpilog=/x\nMailProg=/opt/mail\nMailDomain=example.org\nAccountingStorageEnforce=limits\n\
         NodeName=DEFAULT Weight=5\n\
         NodeName=n[1-4] CPUs=64 RealMemory=1000 Gres=gpu:h200:8 Features=a100,ib State=UNKNOWN\n\
         PartitionName=DEFAULT MaxTime=1-00:00:00\n\
@@ -427,6 +429,8 @@ mod tests {
             .map_err(|e| format!("{e}\n{}", imported.text))
             .unwrap();
         assert_eq!((config.cluster.as_str(), config.min_job_age), ("base", 200));
+        assert_eq!(config.mailer.program(), std::path::Path::new("/opt/mail"));
+        assert_eq!(config.mailer.domain.as_deref(), Some("example.org"));
         assert_eq!(config.partitions.len(), 2);
         let gpu = &config.partitions[0];
         assert_eq!(
@@ -459,9 +463,9 @@ mod tests {
             .collect();
         for says in [
             "slurm.conf:7: Epilog=/x: nothing here does the same",
-            "slurm.conf:8: AccountingStorageEnforce=limits: associations are enforced, limits are not",
+            "slurm.conf:10: AccountingStorageEnforce=limits: associations are enforced, limits are not",
             "gres.conf:1: this line: GPUs are found by spurd",
-            "slurm.conf:13: powerdownonidle=NO: nothing here does the same",
+            "slurm.conf:15: powerdownonidle=NO: nothing here does the same",
         ] {
             assert!(left.iter().any(|line| line == says), "{says}\n{left:#?}");
         }

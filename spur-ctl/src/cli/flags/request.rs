@@ -55,8 +55,7 @@ pub(super) static ROWS: &[Flag] = &[
         "TIME",
         JOB,
         "drop the job if it cannot end by then",
-    )
-    .ineffective("a job that can no longer end by then stays in the queue"),
+    ),
     val(
         "delay-boot",
         "MINUTES",
@@ -148,10 +147,8 @@ pub(super) static ROWS: &[Flag] = &[
     .env(SALLOC, "KILL_CMD")
     .ineffective("the command is left alone when the allocation ends"),
     val("licenses", "LIST", JOB, "licenses that the job needs").short('L'),
-    val("mail-type", "LIST", JOB, "when to send mail")
-        .ineffective("no mail is sent")
-        .unless(&["NONE", "none"]),
-    val("mail-user", "ADDRESS", JOB, "who gets the mail").ineffective("no mail is sent"),
+    val("mail-type", "LIST", JOB, "when to send mail"),
+    val("mail-user", "ADDRESS", JOB, "who gets the mail"),
     val("mcs-label", "LABEL", JOB, "security label").ineffective("labels are not used"),
     val("network", "SPEC", JOB, "network to use")
         .env(JOB, "NETWORK")
@@ -222,8 +219,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("time", "TIME", JOB, "limit on the run time")
         .short('t')
         .env(JOB, "TIMELIMIT"),
-    val("time-min", "TIME", JOB, "limit that would do as well")
-        .ineffective("the limit is not shortened to start earlier"),
+    val("time-min", "TIME", JOB, "limit that would do as well"),
     on("verbose", JOB, "say more; may be repeated")
         .short('v')
         .env(JOB, "DEBUG"),

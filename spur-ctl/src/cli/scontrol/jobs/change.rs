@@ -12,7 +12,7 @@ use spur_core::job::array::JobTarget;
 use spur_core::job::change::JobChange;
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::slurm::timespec::{self, begin};
-use spur_core::slurm::{gres, size};
+use spur_core::slurm::{gres, mail, size};
 use spur_core::time::{Millis, TimeLimit};
 
 /// Settings, with the shortest beginning that is taken for each.
@@ -181,7 +181,11 @@ fn set(change: &mut JobChange, jobs: &[JobTarget], key: &str, value: &str) -> Re
         "admincomment" => change.admin_comment = text(),
         "extra" => change.extra = text(),
         "licenses" => change.licenses = text(),
-        "mailtype" => change.mail_type = text(),
+        "mailtype" => {
+            let events = mail::Events::default().with(value);
+            let events = events.ok_or_else(|| bad("MailType", value))?;
+            change.mail_type = Some(events.to_string());
+        }
         "mailuser" => change.mail_user = text(),
         "mcslabel" => change.mcs_label = text(),
         "wckey" => change.wckey = text(),

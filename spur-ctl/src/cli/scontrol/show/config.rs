@@ -52,6 +52,8 @@ pub fn show(which: Option<&str>) -> Result<u8, Failure> {
         ("{state}", or("state_dir", "(null)")),
         ("{enforce}", or("enforce", "none")),
         ("{file}", or("file", "(null)")),
+        ("{maildomain}", or("mail_domain", "(null)")),
+        ("{mailprog}", or("mail_prog", "(null)")),
         ("{next}", or("next_job", "1")),
         (
             "{memory}",
