@@ -6,6 +6,7 @@ pub mod array;
 pub mod codes;
 pub mod constraint;
 pub mod dependency;
+pub mod digits;
 pub mod directive;
 pub mod environ;
 pub mod export;

@@ -39,10 +39,16 @@ pub struct Names<'a> {
 /// Replaces the symbols. A backslash anywhere switches replacement off, and is itself dropped (`\\` leaves one). An unknown
 /// symbol stays as it is.
 pub fn expand(pattern: &str, names: &Names<'_>) -> String {
-    if pattern.contains('\\') {
-        return unescape(pattern);
-    }
     let mut out = String::with_capacity(pattern.len() + 16);
+    write(pattern, names, &mut out);
+    out
+}
+
+/// Adds the same.
+pub fn write(pattern: &str, names: &Names<'_>, out: &mut String) {
+    if pattern.contains('\\') {
+        return out.push_str(&unescape(pattern));
+    }
     let mut rest = pattern;
     while let Some((literal, symbol)) = rest.split_once('%') {
         out.push_str(literal);
@@ -51,7 +57,7 @@ pub fn expand(pattern: &str, names: &Names<'_>) -> String {
         let mut letters = letter.chars();
         if letters
             .next()
-            .is_some_and(|c| replace(c, width, names, &mut out))
+            .is_some_and(|c| replace(c, width, names, out))
         {
             rest = letters.as_str();
         } else {
@@ -60,7 +66,6 @@ pub fn expand(pattern: &str, names: &Names<'_>) -> String {
         }
     }
     out.push_str(rest);
-    out
 }
 
 /// Whether tasks or nodes have a file each.

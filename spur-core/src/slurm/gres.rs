@@ -1,6 +1,7 @@
 //! Generic resources as users write them (`gpu:h200:2`) and as views show them (`gpu:h200:6(IDX:0-5)`).
 
 use crate::resources::{Gpu, GpuCount, IdSet, Inventory};
+use crate::slurm::digits;
 
 /// Why a request for generic resources is refused before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,10 +106,19 @@ fn number(text: &str) -> Option<u32> {
 
 /// `gpu:2` or `gpu:h200:2`.
 pub fn display(gpus: &GpuCount) -> String {
-    match gpus.model.as_str() {
-        "" => format!("gpu:{}", gpus.count),
-        model => format!("gpu:{model}:{}", gpus.count),
+    let mut text = String::new();
+    write(gpus, &mut text);
+    text
+}
+
+/// Adds the same.
+pub fn write(gpus: &GpuCount, out: &mut String) {
+    out.push_str("gpu:");
+    if !gpus.model.is_empty() {
+        out.push_str(&gpus.model);
+        out.push(':');
     }
+    digits::push(out, gpus.count.into());
 }
 
 /// A node's GPUs by model, in order of first appearance: `gpu:h200:8`, `(null)` if it has none.

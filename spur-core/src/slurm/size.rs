@@ -1,5 +1,7 @@
 //! Amounts of memory: `--mem=4G` in, `64G` or `1000000M` out. The unit of the value is MiB.
 
+use crate::slurm::digits;
+
 /// A text that is no amount of memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid memory size {0:?}: write a whole number with K, M (the default), G or T")]
@@ -28,8 +30,15 @@ pub fn parse_mib(text: &str) -> Result<u64, BadSize> {
 
 /// The amount in the largest unit in which it is whole, as `squeue` and TRES lists show it: `0`, `1500M`, `64G`.
 pub fn display_mib(mib: u64) -> String {
+    let mut text = String::new();
+    write_mib(mib, &mut text);
+    text
+}
+
+/// Adds the same.
+pub fn write_mib(mib: u64, out: &mut String) {
     if mib == 0 {
-        return "0".to_owned();
+        return out.push('0');
     }
     let (mut number, mut units) = (mib, "MGTPEZ".chars());
     let mut unit = units.next();
@@ -37,7 +46,8 @@ pub fn display_mib(mib: u64) -> String {
         number /= 1024;
         unit = units.next();
     }
-    format!("{number}{}", unit.unwrap_or('Z'))
+    digits::push(out, number);
+    out.push(unit.unwrap_or('Z'));
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 pub mod begin;
 pub mod calendar;
 
+use crate::slurm::digits;
 use crate::time::TimeLimit;
 
 /// A text that is no time limit.
@@ -80,55 +81,66 @@ pub fn limit(limit: TimeLimit) -> String {
 
 /// A limit as `scontrol` shows it: `00:30:00`, `1-00:00:00`, `UNLIMITED`.
 pub fn limit_long(limit: TimeLimit) -> String {
+    written(|out| write_limit_long(limit, out))
+}
+
+/// Adds the same.
+pub fn write_limit_long(limit: TimeLimit, out: &mut String) {
     match limit {
-        TimeLimit::Secs(secs) => elapsed_long(secs),
-        TimeLimit::Unlimited => "UNLIMITED".to_owned(),
+        TimeLimit::Secs(secs) => write_elapsed_long(secs, out),
+        TimeLimit::Unlimited => out.push_str("UNLIMITED"),
     }
 }
 
 /// Elapsed time as `squeue` shows it: `0:05`, `59:55`, `1:00:00`, `1-00:00:00`.
 pub fn elapsed(secs: u64) -> String {
-    match (secs / DAY, secs / HOUR) {
-        (0, 0) => format!("{}:{:02}", secs / MINUTE, secs % MINUTE),
-        (0, hours) => format!("{hours}:{:02}:{:02}", secs % HOUR / MINUTE, secs % MINUTE),
-        _ => elapsed_long(secs),
-    }
+    written(|out| write_elapsed(secs, out))
 }
 
 /// Adds the same.
 pub fn write_elapsed(secs: u64, out: &mut String) {
-    use std::fmt::Write as _;
-    let (days, hours, minutes) = (secs / DAY, secs % DAY / HOUR, secs % HOUR / MINUTE);
-    let written = match (days, hours) {
-        (0, 0) => write!(out, "{minutes}"),
-        (0, hours) => write!(out, "{hours}:"),
-        (days, _) => write!(out, "{days}-"),
-    };
-    written.expect("writing to a string cannot fail");
-    if days > 0 {
-        calendar::two(hours, out);
+    if secs < HOUR {
+        digits::push(out, secs / MINUTE);
         out.push(':');
+        return digits::two(out, secs % MINUTE);
     }
-    if days > 0 || hours > 0 {
-        calendar::two(minutes, out);
+    if secs < DAY {
+        digits::push(out, secs / HOUR);
+    } else {
+        digits::push(out, secs / DAY);
+        out.push('-');
+        digits::two(out, secs % DAY / HOUR);
     }
-    out.push(':');
-    calendar::two(secs % MINUTE, out);
+    below_hours(secs, out);
 }
 
 /// Elapsed time as `scontrol` shows it: `00:00:06`, `1-00:00:00`.
 pub fn elapsed_long(secs: u64) -> String {
-    let clock = format!(
-        "{:02}:{:02}:{:02}",
-        secs % DAY / HOUR,
-        secs % HOUR / MINUTE,
-        secs % MINUTE
-    );
-    if secs < DAY {
-        clock
-    } else {
-        format!("{}-{clock}", secs / DAY)
+    written(|out| write_elapsed_long(secs, out))
+}
+
+/// Adds the same.
+pub fn write_elapsed_long(secs: u64, out: &mut String) {
+    if secs >= DAY {
+        digits::push(out, secs / DAY);
+        out.push('-');
     }
+    digits::two(out, secs % DAY / HOUR);
+    below_hours(secs, out);
+}
+
+/// `:05:00`.
+fn below_hours(secs: u64, out: &mut String) {
+    for number in [secs % HOUR / MINUTE, secs % MINUTE] {
+        out.push(':');
+        digits::two(out, number);
+    }
+}
+
+fn written(write: impl FnOnce(&mut String)) -> String {
+    let mut text = String::new();
+    write(&mut text);
+    text
 }
 
 #[cfg(test)]

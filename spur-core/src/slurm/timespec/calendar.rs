@@ -1,5 +1,6 @@
 //! Moments as local dates and times, in the proleptic Gregorian calendar.
 
+use crate::slurm::digits;
 use crate::time::Millis;
 
 /// A local date and time. Months and days count from 1.
@@ -32,8 +33,8 @@ const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 /// Adds `2026-11-30T01:41:00`.
 pub fn write_moment(at: Millis, utc_offset: i32, out: &mut String) {
     let local = Local::at(at, utc_offset);
-    two(local.year / 100, out);
-    two(local.year % 100, out);
+    digits::two(out, local.year / 100);
+    digits::two(out, local.year);
     for (mark, number) in [
         ('-', local.month),
         ('-', local.day),
@@ -42,14 +43,8 @@ pub fn write_moment(at: Millis, utc_offset: i32, out: &mut String) {
         (':', local.second),
     ] {
         out.push(mark);
-        two(number, out);
+        digits::two(out, number);
     }
-}
-
-/// Adds a number below 100 as two digits.
-pub(super) fn two(number: u64, out: &mut String) {
-    let digit = |digit: u64| char::from_digit(u32::try_from(digit % 10).unwrap_or(0), 10);
-    out.extend([digit(number / 10), digit(number)].into_iter().flatten());
 }
 
 fn leap(year: u64) -> bool {
@@ -78,27 +73,37 @@ fn local_secs(at: Millis, utc_offset: i32) -> u64 {
         .min(LAST)
 }
 
+/// The date so many days after the epoch. Counted in years that begin in March, so that the day which some have more is their last.
+fn date(days: u64) -> (u64, u64, u64) {
+    /// Days of four hundred years.
+    const CYCLE: u64 = 146_097;
+    /// Days from the first of March of the year 0 to the epoch.
+    const EPOCH: u64 = 719_468;
+    let (cycle, day) = ((days + EPOCH) / CYCLE, (days + EPOCH) % CYCLE);
+    // A day for every four years, but not for every hundred, has gone by more than 365 for each.
+    let year = (day - day / 1460 + day / 36_524 - day / (CYCLE - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (next, month) = if month < 10 {
+        (0, month + 3)
+    } else {
+        (1, month - 9)
+    };
+    (cycle * 400 + year + next, month, day)
+}
+
 impl Local {
     /// The local time at a moment, `utc_offset` seconds east of Greenwich.
     pub fn at(at: Millis, utc_offset: i32) -> Self {
         let secs = local_secs(at, utc_offset);
-        let mut days = secs / DAY;
-        // A year has at most 366 days, so this guess is never too late, and at most a few years too early.
-        let mut year = 1970 + days / 366;
-        while days_before(year + 1) <= days {
-            year += 1;
-        }
-        days -= days_before(year);
-        let mut month = 1;
-        while days >= days_in(year, month) {
-            days -= days_in(year, month);
-            month += 1;
-        }
+        let (year, month, day) = date(secs / DAY);
         let second = secs % DAY;
         Self {
             year,
             month,
-            day: days + 1,
+            day,
             hour: second / 3600,
             minute: second / 60 % 60,
             second: second % 60,

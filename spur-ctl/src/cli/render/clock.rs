@@ -2,6 +2,7 @@
 
 use spur_core::slurm::timespec::calendar;
 use spur_core::time::Millis;
+use std::cell::RefCell;
 use tz::{DateTime, TimeZone};
 
 /// The present and the way moments are written (`SLURM_TIME_FORMAT`).
@@ -11,6 +12,8 @@ pub struct Clock {
     pub now: Millis,
     zone: TimeZone,
     pattern: Option<String>,
+    /// The last moment that was written, in seconds, and how: of neighbours many are the same.
+    last: RefCell<(u64, String)>,
 }
 
 const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
@@ -25,6 +28,7 @@ impl Clock {
             now,
             zone: TimeZone::utc(),
             pattern: None,
+            last: RefCell::default(),
         }
     }
 
@@ -40,6 +44,7 @@ impl Clock {
             now,
             zone: found.unwrap_or_else(|_| TimeZone::utc()),
             pattern: pattern.map(str::to_owned),
+            last: RefCell::default(),
         }
     }
 
@@ -69,6 +74,18 @@ impl Clock {
 
     /// Adds the same.
     pub fn write(&self, at: Millis, out: &mut String) {
+        // Moments of a second are written alike, but for the very first.
+        let mut last = self.last.borrow_mut();
+        let (secs, text) = &mut *last;
+        if at.secs() == 0 || *secs != at.secs() || text.is_empty() {
+            *secs = at.secs();
+            text.clear();
+            self.write_anew(at, text);
+        }
+        out.push_str(text);
+    }
+
+    fn write_anew(&self, at: Millis, out: &mut String) {
         if self.pattern.is_some() || at.0 == 0 {
             out.push_str(&self.stamp(at));
             return;

@@ -33,18 +33,19 @@ pub(super) fn fit(line: &mut String, start: usize, width: i32, right: bool, whol
     if right && !cut_short {
         insert_blanks(line, start, fill);
     } else {
-        line.extend(std::iter::repeat_n(' ', fill));
+        blanks(fill).for_each(|blanks| line.push_str(blanks));
     }
 }
 
 fn insert_blanks(line: &mut String, start: usize, count: usize) {
+    blanks(count).for_each(|blanks| line.insert_str(start, blanks));
+}
+
+/// So many blanks, in pieces.
+fn blanks(count: usize) -> impl Iterator<Item = &'static str> {
     const BLANKS: &str = "                                                                ";
-    let mut left = count;
-    while left > 0 {
-        let now = left.min(BLANKS.len());
-        line.insert_str(start, &BLANKS[..now]);
-        left -= now;
-    }
+    let whole = std::iter::repeat_n(BLANKS, count / BLANKS.len());
+    whole.chain(std::iter::once(&BLANKS[..count % BLANKS.len()]))
 }
 
 /// Bytes of a character where it is printed.
