@@ -51,10 +51,18 @@ impl View {
 
     /// A size in MiB, in the largest unit that divides it.
     pub fn mib(&self, mib: u64) -> String {
+        let mut text = String::new();
+        self.write_mib(mib, &mut text);
+        text
+    }
+
+    /// Adds the same.
+    pub fn write_mib(&self, mib: u64, out: &mut String) {
         if self.raw_sizes {
-            format!("{mib}M")
+            spur_core::slurm::digits::push(out, mib);
+            out.push('M');
         } else {
-            spur_core::slurm::size::display_mib(mib)
+            spur_core::slurm::size::write_mib(mib, out);
         }
     }
 

@@ -1,6 +1,9 @@
 //! Words and numbers that several views derive from a job in the same way.
 
-use super::job_row::JobRow;
+mod files;
+
+pub use files::{Stream, file, pattern, stream, write_file};
+
 use super::{View, or_null};
 use spur_core::api::JobView;
 use spur_core::id::NodeName;
@@ -8,7 +11,7 @@ use spur_core::job::het::HetPart;
 use spur_core::job::spec::JobKind;
 use spur_core::job::state::{JobState, Reason};
 use spur_core::resources::{GpuCount, MemoryRequest};
-use spur_core::slurm::{codes, filename, gres, hostlist, timespec};
+use spur_core::slurm::{codes, digits, gres, hostlist, timespec};
 use spur_core::time::{Millis, TimeLimit};
 
 /// The state in full, `COMPLETING` while an ended job is being cleaned up.
@@ -32,6 +35,17 @@ pub fn write_reason(job: &JobView, out: &mut String) {
         out.push_str(codes::reason(job.reason));
     } else {
         out.push_str(&reason(job));
+    }
+}
+
+/// Adds the same as records show it: without blanks.
+pub fn write_reason_in_one_word(job: &JobView, out: &mut String) {
+    let start = out.len();
+    write_reason(job, out);
+    if out[start..].contains(' ') {
+        let word = codes::one_word(&out[start..]);
+        out.truncate(start);
+        out.push_str(&word);
     }
 }
 
@@ -353,28 +367,45 @@ pub fn tres_gpus(gpus: Option<&GpuCount>) -> String {
 
 /// `cpu=1,mem=1G,node=1,billing=1,gres/gpu=2`.
 pub fn tres(view: &View, cpus: u64, mib: u64, nodes: u64, gpus: u64) -> String {
-    let memory = if mib == 0 {
-        String::new()
-    } else {
-        format!("mem={},", view.mib(mib))
-    };
-    let gpu = if gpus == 0 {
-        String::new()
-    } else {
-        format!(",gres/gpu={gpus}")
-    };
-    format!("cpu={cpus},{memory}node={nodes},billing={cpus}{gpu}")
+    let mut text = String::new();
+    write_tres(view, [cpus, mib, nodes, gpus], &mut text);
+    text
+}
+
+/// Adds the same of these four.
+fn write_tres(view: &View, [cpus, mib, nodes, gpus]: [u64; 4], out: &mut String) {
+    out.push_str("cpu=");
+    digits::push(out, cpus);
+    if mib > 0 {
+        out.push_str(",mem=");
+        view.write_mib(mib, out);
+    }
+    for (key, number) in [(",node=", nodes), (",billing=", cpus)] {
+        out.push_str(key);
+        digits::push(out, number);
+    }
+    if gpus > 0 {
+        out.push_str(",gres/gpu=");
+        digits::push(out, gpus);
+    }
 }
 
 /// What the job asked for, as TRES.
 pub fn wanted_tres(view: &View, job: &JobView) -> String {
-    tres(
-        view,
+    let mut text = String::new();
+    write_wanted_tres(view, job, &mut text);
+    text
+}
+
+/// Adds the same.
+pub fn write_wanted_tres(view: &View, job: &JobView, out: &mut String) {
+    let wanted = [
         cpus_wanted(job),
         memory_wanted(job),
         node_count(job),
         gpus_wanted(job),
-    )
+    ];
+    write_tres(view, wanted, out);
 }
 
 /// What the job holds, as TRES; what it asked for while it holds nothing.
@@ -388,97 +419,9 @@ pub fn job_tres(view: &View, job: &JobView) -> String {
     tres(view, cpu_count(job), memory, node_count(job), gpus)
 }
 
-/// Which of the job's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard input.
-    In,
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
 /// Whether a script is the job's; of a heterogeneous job it is that of its first component.
 pub fn is_batch(job: &JobView) -> bool {
     job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads)
-}
-
-/// Where the batch script's stream goes: absolute, with the symbols replaced. A record that stands for several tasks has the
-/// number that Slurm has for "none" in place of `%a`.
-pub fn file(job: &JobView, stream: Stream) -> String {
-    let array = job.array.as_ref();
-    file_of(
-        job,
-        array.map(|array| (array.job.0, array.task.unwrap_or(NO_TASK))),
-        stream,
-    )
-}
-
-/// What Slurm shows for the index of a record that has none.
-const NO_TASK: u32 = 0xffff_fffe;
-
-fn file_of(job: &JobView, array: Option<(u32, u32)>, stream: Stream) -> String {
-    let spec = &job.spec;
-    let names = filename::Names {
-        job: job.id.0,
-        array,
-        step: spur_core::id::StepKind::Batch,
-        task: 0,
-        node: 0,
-        host: batch_host(job).unwrap_or("n/a"),
-        name: &spec.name,
-        user: &spec.owner.user,
-    };
-    absolute(job, filename::expand(asked(job, stream), &names))
-}
-
-/// Where the batch script's stream goes: absolute, with its symbols as they are.
-pub fn pattern(job: &JobView, stream: Stream) -> String {
-    absolute(job, asked(job, stream).to_owned())
-}
-
-fn asked(job: &JobView, stream: Stream) -> &str {
-    let spec = &job.spec;
-    let output = match (spec.stdout.as_str(), &job.array) {
-        ("", None) => filename::DEFAULT_OUTPUT,
-        ("", Some(_)) => filename::DEFAULT_ARRAY_OUTPUT,
-        (stdout, _) => stdout,
-    };
-    match stream {
-        Stream::In if spec.stdin.is_empty() => "/dev/null",
-        Stream::In => &spec.stdin,
-        Stream::Err if !spec.stderr.is_empty() => &spec.stderr,
-        Stream::Out | Stream::Err => output,
-    }
-}
-
-fn absolute(job: &JobView, path: String) -> String {
-    if path.starts_with('/') {
-        path
-    } else {
-        format!("{}/{path}", job.spec.work_dir)
-    }
-}
-
-/// What `-O StdOut` and the like show: as the job has it, and with the symbols replaced under `--expand-patterns`.
-pub fn stream(view: &View, row: &JobRow, stream: Stream) -> String {
-    let job = &row.job;
-    let own = match stream {
-        Stream::In => &job.spec.stdin,
-        Stream::Out => &job.spec.stdout,
-        Stream::Err => &job.spec.stderr,
-    };
-    let batch = job.spec.kind == JobKind::Batch;
-    if own.is_empty() && (!batch || stream == Stream::Err) {
-        return "(null)".to_owned();
-    }
-    if view.expand_patterns {
-        let index = row.index().unwrap_or(NO_TASK);
-        let array = job.array.as_ref().map(|array| (array.job.0, index));
-        return file_of(job, array, stream);
-    }
-    pattern(job, stream)
 }
 
 /// The command as records show it.

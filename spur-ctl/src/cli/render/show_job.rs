@@ -2,16 +2,16 @@
 
 use super::accounts::numbers::percent;
 use super::job_text::{self as text, Stream};
-use super::record::Record;
+use super::record::{Put, Record, by};
 use super::{View, or_null};
 use spur_core::api::{IdleGpu, JobView};
 use spur_core::denial::Denial;
 use spur_core::job::array::SHOWN_DEFAULT;
 use spur_core::job::spec::{JobKind, JobSpec};
+use spur_core::job::state::ExitStatus;
 use spur_core::resources::GpuCount;
-use spur_core::slurm::{codes, gres, hostlist, signal, timespec};
-use spur_core::time::Millis;
-use std::fmt;
+use spur_core::slurm::{gres, hostlist, timespec};
+use spur_core::time::{Millis, TimeLimit};
 
 /// What `-d` adds.
 #[derive(Debug)]
@@ -22,42 +22,43 @@ pub struct Details<'a> {
 
 /// The record of one job.
 pub fn record(view: &View, job: &JobView, details: Option<&Details<'_>>, one_line: bool) -> String {
-    let mut record = Record::new(first(job), one_line);
-    if let Some(part) = job.het {
-        record.line(format_args!("HetJobIdSet={}", part.id_set()));
-    }
-    identity(&mut record, job, details.is_some());
-    times(&mut record, view, job);
-    place(&mut record, job);
-    resources(&mut record, view, job, details.is_some());
-    files(&mut record, job);
-    requests(&mut record, job);
-    gpus(&mut record, job);
-    if let Some(details) = details {
-        refusals(&mut record, view, job, details);
-    }
-    record.line("");
-    record.end()
+    let mut record = Record::new(String::new(), one_line);
+    write(&mut record, view, job, details);
+    record.into_text()
 }
 
-fn first(job: &JobView) -> String {
-    let (id, name) = (job.id, &job.spec.name);
+/// Adds the record of one job.
+pub fn write(record: &mut Record, view: &View, job: &JobView, details: Option<&Details<'_>>) {
+    first(record, job);
     if let Some(part) = job.het {
-        let (leader, offset) = (part.leader, part.offset);
-        return format!("JobId={id} HetJobId={leader} HetJobOffset={offset} JobName={name}");
+        record.begin().add("HetJobIdSet=", &part.id_set());
     }
-    let Some(array) = &job.array else {
-        return format!("JobId={id} JobName={name}");
-    };
-    let tasks = array.tasks_text(SHOWN_DEFAULT);
-    let throttle = match array.throttle {
-        0 => String::new(),
-        most => format!("ArrayTaskThrottle={most} "),
-    };
-    format!(
-        "JobId={id} ArrayJobId={} ArrayTaskId={tasks} {throttle}JobName={name}",
-        array.job
-    )
+    identity(record, job, details.is_some());
+    times(record, view, job);
+    place(record, job);
+    resources(record, view, job, details.is_some());
+    files(record, job);
+    requests(record, job);
+    gpus(record, job);
+    if let Some(details) = details {
+        refusals(record, view, job, details);
+    }
+    record.begin().end();
+}
+
+fn first(record: &mut Record, job: &JobView) {
+    record.add("JobId=", job.id.0);
+    if let Some(part) = job.het {
+        record.add(" HetJobId=", part.leader.0);
+        record.add(" HetJobOffset=", part.offset);
+    } else if let Some(array) = &job.array {
+        record.add(" ArrayJobId=", array.job.0);
+        record.add(" ArrayTaskId=", &array.tasks_text(SHOWN_DEFAULT));
+        if array.throttle > 0 {
+            record.add(" ArrayTaskThrottle=", array.throttle);
+        }
+    }
+    record.add(" JobName=", &job.spec.name);
 }
 
 fn identity(record: &mut Record, job: &JobView, details: bool) {
@@ -67,187 +68,183 @@ fn identity(record: &mut Record, job: &JobView, details: bool) {
     } else {
         &extras.mcs_label
     };
-    record.line(format_args!(
-        "UserId={}({}) GroupId={}({}) MCS_label={label}",
-        owner.user, owner.uid, owner.group, owner.gid
-    ));
-    record.line(format_args!(
-        "Priority={} Nice={} Account={} QOS={}",
-        job.priority,
-        spec.nice,
-        or_null(&spec.account),
-        or_null(&spec.qos)
-    ));
-    record.line(format_args!(
-        "JobState={} Reason={} Dependency={}",
-        text::state(job),
-        codes::one_word(&text::reason(job)),
-        or_null(&job.dependency)
-    ));
-    record.line(format_args!(
-        "Requeue={} Restarts={} BatchFlag={} Reboot={} ExitCode={}",
-        u8::from(spec.requeue),
-        job.restarts,
-        u8::from(text::is_batch(job)),
-        u8::from(extras.reboot),
-        signal::pair(job.exit)
-    ));
+    let (user, group) = (owner.uid.0, owner.gid.0);
+    record.begin().add("UserId=", &owner.user).add("(", user);
+    record.add(") GroupId=", &owner.group).add("(", group);
+    record.add(") MCS_label=", label);
+    record.begin().add("Priority=", job.priority);
+    record.add(" Nice=", spec.nice);
+    record.add(" Account=", or_null(&spec.account));
+    record.add(" QOS=", or_null(&spec.qos));
+    record.begin().add("JobState=", text::state(job));
+    record.add(
+        " Reason=",
+        by(|out| text::write_reason_in_one_word(job, out)),
+    );
+    record.add(" Dependency=", or_null(&job.dependency));
+    record.begin().add("Requeue=", spec.requeue);
+    record.add(" Restarts=", job.restarts);
+    record.add(" BatchFlag=", text::is_batch(job));
+    record.add(" Reboot=", extras.reboot);
+    exit(record, " ExitCode=", job.exit);
     if details {
-        record.line(format_args!(
-            "DerivedExitCode={}",
-            signal::pair(job.derived_exit)
-        ));
+        exit(record.begin(), "DerivedExitCode=", job.derived_exit);
     }
 }
 
+/// `CODE:SIGNAL`.
+fn exit(record: &mut Record, key: &str, exit: ExitStatus) {
+    record.add(key, exit.code).add(":", exit.signal);
+}
+
 fn times(record: &mut Record, view: &View, job: &JobView) {
-    let stamp = |at: Option<Millis>| Stamp(view, at);
+    let stamp = |at: Option<Millis>, unknown: &'static str| {
+        by(move |out| match at {
+            Some(at) => view.clock.write(at, out),
+            None => out.push_str(unknown),
+        })
+    };
+    let limit = |limit: Option<TimeLimit>, unknown: &'static str| {
+        by(move |out| match limit {
+            Some(limit) => timespec::write_limit_long(limit, out),
+            None => out.push_str(unknown),
+        })
+    };
     let extras = job.spec.extras();
-    let limit = job
-        .spec
-        .time_limit
-        .map_or_else(|| "Partition_Limit".to_owned(), timespec::limit_long);
-    let least = extras.time_min.map(timespec::limit_long);
-    record.line(format_args!(
-        "RunTime={} TimeLimit={limit} TimeMin={}",
-        timespec::elapsed_long(text::run_secs(view, job)),
-        least.as_deref().unwrap_or("N/A")
-    ));
-    record.line(format_args!(
-        "SubmitTime={} EligibleTime={}",
-        stamp(Some(job.submitted)),
-        stamp(text::eligible(job))
-    ));
-    record.line(format_args!("AccrueTime={}", stamp(text::accrues(job))));
-    let deadline = extras.deadline.map(|at| view.clock.stamp(at));
-    record.line(format_args!(
-        "StartTime={} EndTime={} Deadline={}",
-        stamp(text::start_shown(view, job)),
-        stamp(text::end(view, job)),
-        deadline.as_deref().unwrap_or("N/A")
-    ));
-    let suspended = job.suspended.map(|at| view.clock.stamp(at));
+    let run = text::run_secs(view, job);
+    record
+        .begin()
+        .add("RunTime=", by(|out| timespec::write_elapsed_long(run, out)));
+    record.add(" TimeLimit=", limit(job.spec.time_limit, "Partition_Limit"));
+    record.add(" TimeMin=", limit(extras.time_min, "N/A"));
+    record
+        .begin()
+        .add("SubmitTime=", stamp(Some(job.submitted), UNKNOWN));
+    record.add(" EligibleTime=", stamp(text::eligible(job), UNKNOWN));
+    record
+        .begin()
+        .add("AccrueTime=", stamp(text::accrues(job), UNKNOWN));
+    record
+        .begin()
+        .add("StartTime=", stamp(text::start_shown(view, job), UNKNOWN));
+    record.add(" EndTime=", stamp(text::end(view, job), UNKNOWN));
+    record.add(" Deadline=", stamp(extras.deadline, "N/A"));
     let scheduler = match text::backfilled(job) {
         (false, _) => "Main",
         (true, false) => "Backfill",
         (true, true) => "Backfill:*",
     };
-    record.line(format_args!(
-        "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler={scheduler}",
-        suspended.as_deref().unwrap_or("None"),
-        job.suspended_ms / 1000,
-        stamp(text::last_evaluation(job))
-    ));
+    record
+        .begin()
+        .add("SuspendTime=", stamp(job.suspended, "None"));
+    record.add(" SecsPreSuspend=", job.suspended_ms / 1000);
+    record.add(
+        " LastSchedEval=",
+        stamp(text::last_evaluation(job), UNKNOWN),
+    );
+    record.add(" Scheduler=", scheduler);
 }
 
-/// A moment that is written when it is shown.
-struct Stamp<'a>(&'a View, Option<Millis>);
-
-impl fmt::Display for Stamp<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        match self.1 {
-            Some(at) => self.0.clock.write(at, &mut text),
-            None => return f.write_str("Unknown"),
-        }
-        f.write_str(&text)
-    }
-}
+/// A moment that is not known.
+const UNKNOWN: &str = "Unknown";
 
 fn place(record: &mut Record, job: &JobView) {
     let (spec, extras) = (&job.spec, job.spec.extras());
-    record.line(format_args!(
-        "Partition={} AllocNode:Sid={}:{}",
-        spec.partition, spec.submit_host, spec.submit_sid
-    ));
-    record.line(format_args!(
-        "ReqNodeList={} ExcNodeList={}",
-        or_null(&text::hosts(&spec.nodelist)),
-        or_null(&text::hosts(&spec.exclude))
-    ));
+    record.begin().add("Partition=", &spec.partition);
+    record
+        .add(" AllocNode:Sid=", &spec.submit_host)
+        .add(":", spec.submit_sid);
+    record
+        .begin()
+        .add("ReqNodeList=", or_null(&text::hosts(&spec.nodelist)));
+    record.add(" ExcNodeList=", or_null(&text::hosts(&spec.exclude)));
+    record
+        .begin()
+        .add("NodeList=", by(|out| text::write_nodes(job, out)));
     let planned = text::planned_nodes(job);
-    let planned = match planned.as_slice() {
-        [] => String::new(),
-        nodes => format!(" SchedNodeList={}", hostlist::compress(nodes)),
-    };
-    record.line(format_args!("NodeList={}{planned}", text::node_list(job)));
+    if !planned.is_empty() {
+        record.add(" SchedNodeList=", &hostlist::compress(&planned));
+    }
     let features = (!extras.batch_features.is_empty())
         .then(|| format!("BatchFeatures={}", extras.batch_features));
     let host = text::batch_host(job).map(|host| format!("BatchHost={host}"));
     let line: Vec<String> = features.into_iter().chain(host).collect();
     record.maybe((!line.is_empty()).then(|| line.join(" ")));
     let least = text::node_count(job);
-    let nodes = match text::max_nodes(job) {
-        0 => least.to_string(),
-        most => format!("{}-{most}", least.min(most.into())),
+    record.begin();
+    match text::max_nodes(job) {
+        0 => record.add("NumNodes=", least),
+        most => record
+            .add("NumNodes=", least.min(most.into()))
+            .add("-", most),
     };
-    record.line(format_args!(
-        "NumNodes={nodes} NumCPUs={} NumTasks={} CPUs/Task={} ReqB:S:C:T=0:0:{}:{}",
-        text::cpu_count(job),
-        text::task_count(job),
-        spec.cpus_per_task.max(1),
-        text::given(extras.cores_per_socket, "*"),
-        text::given(extras.threads_per_core, "*")
-    ));
+    record.add(" NumCPUs=", text::cpu_count(job));
+    record.add(" NumTasks=", text::task_count(job));
+    record.add(" CPUs/Task=", spec.cpus_per_task.max(1));
+    record.add(" ReqB:S:C:T=0:0:", Given(extras.cores_per_socket));
+    record.add(":", Given(extras.threads_per_core));
 }
 
-/// `CoreSpec=4`, `ThreadSpec=4`, `CoreSpec=*`.
-fn core_spec(job: &JobView) -> String {
-    let extras = job.spec.extras();
-    match (extras.core_spec, extras.thread_spec) {
-        (Some(cores), _) => format!("CoreSpec={cores}"),
-        (None, Some(threads)) => format!("ThreadSpec={threads}"),
-        (None, None) => "CoreSpec=*".to_owned(),
+/// A number, or `*` where it was not given.
+struct Given(u32);
+
+impl Put for Given {
+    fn put(self, out: &mut String) {
+        match self.0 {
+            0 => out.push('*'),
+            given => given.put(out),
+        }
     }
 }
 
 fn resources(record: &mut Record, view: &View, job: &JobView, details: bool) {
     let (spec, extras) = (&job.spec, job.spec.extras());
-    record.line(format_args!("ReqTRES={}", text::wanted_tres(view, job)));
-    let held = (!job.nodes.is_empty()).then(|| text::job_tres(view, job));
-    record.line(format_args!(
-        "AllocTRES={}",
-        held.as_deref().unwrap_or("(null)")
-    ));
-    record.line(format_args!(
-        "Socks/Node={} NtasksPerN:B:S:C={}:0:{}:{} {}",
-        text::given(spec.sockets_per_node, "*"),
-        spec.tasks_per_node,
-        text::given(spec.tasks_per_socket, "*"),
-        text::given(extras.tasks_per_core, "*"),
-        core_spec(job)
-    ));
+    let wanted = by(|out| text::write_wanted_tres(view, job, out));
+    record.begin().add("ReqTRES=", wanted);
+    record.begin();
+    if job.nodes.is_empty() {
+        record.add("AllocTRES=", "(null)");
+    } else {
+        record.add("AllocTRES=", &text::job_tres(view, job));
+    }
+    record
+        .begin()
+        .add("Socks/Node=", Given(spec.sockets_per_node));
+    record.add(" NtasksPerN:B:S:C=", spec.tasks_per_node);
+    record.add(":0:", Given(spec.tasks_per_socket));
+    record.add(":", Given(extras.tasks_per_core));
+    match (extras.core_spec, extras.thread_spec) {
+        (Some(cores), _) => record.add(" CoreSpec=", cores),
+        (None, Some(threads)) => record.add(" ThreadSpec=", threads),
+        (None, None) => record.add(" CoreSpec=", "*"),
+    };
     if details && !job.nodes.is_empty() {
         shares(record, job);
     }
-    let (name, mib) = text::memory_request(job);
-    record.line(format_args!(
-        "MinCPUsNode={} {name}={} MinTmpDiskNode={}",
-        text::cpus_per_node(job),
-        view.mib(mib),
-        view.mib(extras.tmp_mib)
-    ));
-    record.line(format_args!(
-        "Features={} DelayBoot={}",
-        or_null(&spec.constraint),
-        timespec::elapsed_long(extras.delay_boot.unwrap_or(0))
-    ));
-    said(record, "ClusterFeatures", &extras.cluster_features);
-    said(record, "Prefer", &spec.prefer);
-    said(record, "Reservation", &extras.reservation);
-    record.line(format_args!(
-        "OverSubscribe={} Contiguous={} Licenses={} Network={}",
-        text::sharing(job),
-        u8::from(spec.contiguous),
-        or_null(&extras.licenses),
-        or_null(&extras.network)
-    ));
+    let mib = |mib: u64| by(move |out| view.write_mib(mib, out));
+    let (name, memory) = text::memory_request(job);
+    record.begin().add("MinCPUsNode=", text::cpus_per_node(job));
+    record.add(" ", name).add("=", mib(memory));
+    record.add(" MinTmpDiskNode=", mib(extras.tmp_mib));
+    record.begin().add("Features=", or_null(&spec.constraint));
+    let delay = extras.delay_boot.unwrap_or(0);
+    record.add(
+        " DelayBoot=",
+        by(|out| timespec::write_elapsed_long(delay, out)),
+    );
+    said(record, "ClusterFeatures=", &extras.cluster_features);
+    said(record, "Prefer=", &spec.prefer);
+    said(record, "Reservation=", &extras.reservation);
+    record.begin().add("OverSubscribe=", text::sharing(job));
+    record.add(" Contiguous=", spec.contiguous);
+    record.add(" Licenses=", or_null(&extras.licenses));
+    record.add(" Network=", or_null(&extras.network));
 }
 
 /// A line of what was said, if anything was.
 fn said(record: &mut Record, key: &str, value: &str) {
     if !value.is_empty() {
-        record.line(format_args!("{key}={value}"));
+        record.begin().add(key, value);
     }
 }
 
@@ -307,22 +304,27 @@ fn all_gpus(job: &JobView) -> String {
 
 fn files(record: &mut Record, job: &JobView) {
     let (spec, extras) = (&job.spec, job.spec.extras());
-    record.line(format_args!("Command={}", text::command(job)));
-    record.line(format_args!("WorkDir={}", spec.work_dir));
+    record.begin().add("Command=", text::command(job));
+    record.begin().add("WorkDir=", &spec.work_dir);
     // Slurm has a blank behind each of these.
     for (key, value) in [
-        ("AdminComment", &extras.admin_comment),
-        ("Comment", &spec.comment),
-        ("Extra", &extras.extra),
+        ("AdminComment=", &extras.admin_comment),
+        ("Comment=", &spec.comment),
+        ("Extra=", &extras.extra),
     ] {
         if !value.is_empty() {
-            record.line(format_args!("{key}={value} "));
+            record.begin().add(key, value).add(" ", "");
         }
     }
     if spec.kind == JobKind::Batch {
-        record.line(format_args!("StdErr={}", text::file(job, Stream::Err)));
-        record.line(format_args!("StdIn={}", text::file(job, Stream::In)));
-        record.line(format_args!("StdOut={}", text::file(job, Stream::Out)));
+        for (key, stream) in [
+            ("StdErr=", Stream::Err),
+            ("StdIn=", Stream::In),
+            ("StdOut=", Stream::Out),
+        ] {
+            let file = by(|out| text::write_file(job, stream, out));
+            record.begin().add(key, file);
+        }
     }
 }
 
@@ -332,7 +334,7 @@ fn requests(record: &mut Record, job: &JobView) {
         let wait = timespec::elapsed_long(switches.max_wait_secs.unwrap_or(0));
         format!("Switches={}@{wait}", switches.count)
     }));
-    said(record, "BurstBuffer", &extras.burst_buffer);
+    said(record, "BurstBuffer=", &extras.burst_buffer);
     record.maybe(binding(spec));
     let kills = extras
         .oom_kill_step
@@ -342,39 +344,41 @@ fn requests(record: &mut Record, job: &JobView) {
     record.maybe(per_gpu("CpusPerTres", spec.cpus_per_gpu.into()));
     record.maybe(per_gpu("MemPerTres", text::memory_per_gpu(job)));
     record.maybe(text::task_binding(job).map(|text| format!("TresBind={text}")));
-    said(record, "TresFreq", &extras.tres_freq);
+    said(record, "TresFreq=", &extras.tres_freq);
 }
 
 /// GPUs as they were asked for, and what follows them.
 fn gpus(record: &mut Record, job: &JobView) {
     let (spec, extras) = (&job.spec, job.spec.extras());
-    let some = |gpus: &Option<GpuCount>| gpus.as_ref().filter(|gpus| gpus.count > 0).cloned();
-    let per = |key: &str, gpus| some(gpus).map(|g| format!("{key}=gres/{}", gres::display(&g)));
-    record.maybe(per("TresPerJob", &spec.gpus_total));
-    record.maybe(per("TresPerNode", &spec.gpus_per_node));
-    record.maybe(per("TresPerSocket", &spec.gpus_per_socket));
+    for (key, gpus) in [
+        ("TresPerJob=gres/", &spec.gpus_total),
+        ("TresPerNode=gres/", &spec.gpus_per_node),
+        ("TresPerSocket=gres/", &spec.gpus_per_socket),
+    ] {
+        if let Some(gpus) = gpus.as_ref().filter(|gpus| gpus.count > 0) {
+            let gpus = by(|out| gres::write(gpus, out));
+            record.begin().add(key, gpus);
+        }
+    }
     record.maybe(text::tres_per_task(job).map(|text| format!("TresPerTask={text}")));
     if !extras.mail_type.is_empty() && extras.mail_type != "NONE" {
         let user = match extras.mail_user.as_str() {
             "" => &spec.owner.user,
             user => user,
         };
-        record.line(format_args!(
-            "MailUser={user} MailType={}",
-            extras.mail_type
-        ));
+        record.begin().add("MailUser=", user);
+        record.add(" MailType=", &extras.mail_type);
     }
-    let per_tres =
-        (spec.tasks_per_gpu > 0).then(|| format!("NtasksPerTRES={}", spec.tasks_per_gpu));
-    record.maybe(per_tres);
+    if spec.tasks_per_gpu > 0 {
+        record.begin().add("NtasksPerTRES=", spec.tasks_per_gpu);
+    }
     if !(extras.container.is_empty() && extras.container_id.is_empty()) {
-        record.line(format_args!(
-            "Container={} ContainerID={}",
-            or_null(&extras.container),
-            or_null(&extras.container_id)
-        ));
+        record.begin().add("Container=", or_null(&extras.container));
+        record.add(" ContainerID=", or_null(&extras.container_id));
     }
-    record.maybe((spec.segment > 0).then(|| format!("SegmentSize={}", spec.segment)));
+    if spec.segment > 0 {
+        record.begin().add("SegmentSize=", spec.segment);
+    }
 }
 
 /// `--gres-flags` and the like, in Slurm's words.

@@ -73,7 +73,8 @@ pub fn record(view: &View, shown: &NodeView, details: Details, one_line: bool) -
     record.line("CurrentWatts=0 AveWatts=0");
     record.line("");
     remarks(&mut record, view, shown, details);
-    record.end()
+    record.end();
+    record.into_text()
 }
 
 fn gpus(record: &mut Record, node: &Node, details: bool) {

@@ -99,7 +99,8 @@ pub fn record(
             partition.billing_weights
         ));
     }
-    record.end()
+    record.end();
+    record.into_text()
 }
 
 fn yes(value: bool) -> &'static str {

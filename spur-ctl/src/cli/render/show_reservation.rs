@@ -81,5 +81,6 @@ pub fn record(
     if !reservation.comment.is_empty() {
         record.line(format_args!("Comment={}", reservation.comment));
     }
-    record.end()
+    record.end();
+    record.into_text()
 }

@@ -47,5 +47,6 @@ pub fn record(view: &View, row: &Row, one_line: bool) -> String {
         job.spec.submit_host.as_str()
     };
     record.line(format_args!("SrunHost:Pid={host}:0"));
-    record.end()
+    record.end();
+    record.into_text()
 }

@@ -6,6 +6,7 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::render::View;
 use crate::cli::render::data::{self, Document, job as structured};
+use crate::cli::render::record::Record;
 use crate::cli::render::show_job::{self, Details};
 use crate::cli::{link, output, process};
 use spur_core::api::{JobFilter, JobView, RefusalKind, Reply, Request};
@@ -161,32 +162,32 @@ fn task_of(job: &Arc<JobView>, task: u32) -> Option<Arc<JobView>> {
 fn print(options: &Options, jobs: &[Arc<JobView>]) {
     let (details, one_line) = (options.on("details"), options.on("oneliner"));
     let view = View::new(process::clock());
-    let mut text = String::new();
+    let mut records = Record::new(String::new(), one_line);
     for job in jobs {
         if details {
-            text.push_str(&detailed(job, one_line));
+            detailed(&mut records, job);
         } else {
-            text.push_str(&show_job::record(&view, job, None, one_line));
+            show_job::write(&mut records, &view, job, None);
         }
-        if text.len() >= SPILL {
-            output::print(&text);
-            text.clear();
+        if records.text().len() >= SPILL {
+            output::print(records.text());
+            records.clear();
         }
         if output::is_over() {
             return;
         }
     }
-    output::print(&text);
+    output::print(records.text());
 }
 
-fn detailed(job: &JobView, one_line: bool) -> String {
+fn detailed(records: &mut Record, job: &JobView) {
     let denials = if job.denials.total > 0 {
         denials(job.id)
     } else {
         Vec::new()
     };
     let view = view(denials.iter().map(|denial| denial.uid));
-    show_job::record(&view, job, Some(&Details { denials: &denials }), one_line)
+    show_job::write(records, &view, job, Some(&Details { denials: &denials }));
 }
 
 /// Refusals are an addition: if they cannot be had, the record is shown without them.
