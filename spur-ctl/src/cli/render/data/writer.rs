@@ -3,6 +3,7 @@
 use super::asked::{Asked, Parser, Style};
 use super::{json, yaml};
 use crate::cli::output;
+use spur_core::slurm::digits;
 
 /// What is gathered before it goes to standard output.
 const SPILL: usize = 256 << 10;
@@ -38,6 +39,32 @@ struct Level {
     indent: usize,
 }
 
+/// What is around the digits of a [`Number`] in JSON.
+struct Frame {
+    set: String,
+    infinite: String,
+    unset: String,
+    end: String,
+}
+
+impl Frame {
+    /// Of a number whose key stands in this column.
+    fn at(column: usize) -> Self {
+        let line = |what: &str| format!("\n{:1$}{what}", "", column + 2);
+        let before = |set: bool, infinite: bool| {
+            let set = line(&format!("\"set\": {set},"));
+            let infinite = line(&format!("\"infinite\": {infinite},"));
+            format!("{{{set}{infinite}{}", line("\"number\": "))
+        };
+        Self {
+            set: before(true, false),
+            infinite: before(false, true),
+            unset: before(false, false),
+            end: format!("\n{:column$}}}", ""),
+        }
+    }
+}
+
 /// A document in the making. What is long goes to standard output piece by piece, unless it is [kept](Document::kept).
 pub struct Document {
     asked: Asked,
@@ -46,6 +73,10 @@ pub struct Document {
     /// Where the line that is being written begins in `out`.
     line: usize,
     spills: bool,
+    /// How a line begins, by half its column: the comma of the line before, its end, blanks, and the quote of a key.
+    starts: Vec<String>,
+    /// By half the column of the key.
+    frames: Vec<Frame>,
 }
 
 impl Document {
@@ -59,7 +90,7 @@ impl Document {
             Style::Json => 2,
             Style::Yaml => 0,
         };
-        Self {
+        let mut doc = Self {
             asked,
             out: out.to_owned(),
             levels: vec![Level {
@@ -69,6 +100,18 @@ impl Document {
             }],
             line: 0,
             spills: true,
+            starts: Vec::new(),
+            frames: Vec::new(),
+        };
+        doc.prepare(indent);
+        doc
+    }
+
+    /// Makes what lines and numbers in a column begin with.
+    fn prepare(&mut self, column: usize) {
+        for half in self.starts.len()..=column / 2 {
+            self.starts.push(format!(",\n{:1$}\"", "", half * 2));
+            self.frames.push(Frame::at(half * 2));
         }
     }
 
@@ -142,7 +185,7 @@ impl Document {
 
     /// A number that is never below 0.
     pub fn count(&mut self, key: &str, number: u64) {
-        self.int(key, i64::try_from(number).unwrap_or(i64::MAX));
+        self.int(key, whole(number));
     }
 
     /// A number with a fraction.
@@ -170,6 +213,9 @@ impl Document {
         if self.asked.complex {
             return self.plain_number(key, number);
         }
+        if self.asked.style == Style::Json {
+            return self.json_number(key, number);
+        }
         self.map(key, |doc| {
             let set = matches!(number, Number::Is(_) | Number::Fraction(_));
             doc.bool("set", set);
@@ -181,6 +227,25 @@ impl Document {
                 Number::Fraction(number) => doc.float("number", number),
             }
         });
+    }
+
+    /// The same as an object with three keys, of which all but the digits is made once: documents are full of them.
+    fn json_number(&mut self, key: &str, number: Number) {
+        self.key(key);
+        let column = self.levels.last().map_or(0, |level| level.indent);
+        let frame = &self.frames[column / 2];
+        self.out.push_str(match number {
+            Number::Is(_) | Number::Fraction(_) => &frame.set,
+            Number::Infinite => &frame.infinite,
+            Number::Unset | Number::UnsetFraction => &frame.unset,
+        });
+        match number {
+            Number::Unset | Number::Infinite => self.out.push('0'),
+            Number::Is(number) => decimal(&mut self.out, whole(number)),
+            Number::UnsetFraction => json_float(&mut self.out, 0.0),
+            Number::Fraction(number) => json_float(&mut self.out, number),
+        }
+        self.out.push_str(&frame.end);
     }
 
     fn plain_number(&mut self, key: &str, number: Number) {
@@ -207,40 +272,46 @@ impl Document {
         self.out
     }
 
+    /// What is there. Nothing in JSON stands for other bytes: it need not be looked through.
+    fn print(&self) {
+        match self.asked.style {
+            Style::Json => output::write(self.out.as_bytes()),
+            Style::Yaml => output::print(&self.out),
+        }
+    }
+
     fn spill(&mut self) {
         if self.spills && self.out.len() >= SPILL && !output::is_over() {
-            output::print(&self.out);
+            self.print();
             self.line = 0;
             self.out.clear();
         }
     }
 
     /// Begins an element: what parts it from the one before, and its indentation.
-    fn next(&mut self) {
+    fn next(&mut self, quote: bool) {
         let Some(level) = self.levels.last_mut() else {
             return;
         };
-        if level.count > 0 && self.asked.style == Style::Json {
-            self.out.push(',');
-        }
+        let parted = level.count > 0 && self.asked.style == Style::Json;
         level.count += 1;
-        self.out.push('\n');
-        self.line = self.out.len();
-        blanks(&mut self.out, level.indent);
+        let start = &self.starts[level.indent / 2];
+        self.line = self.out.len() + 1;
+        let end = start.len() - usize::from(!quote);
+        self.out.push_str(&start[usize::from(!parted)..end]);
     }
 
     fn element(&mut self) {
-        self.next();
+        self.next(false);
         if self.asked.style == Style::Yaml {
             self.out.push_str("- ");
         }
     }
 
     fn key(&mut self, key: &str) {
-        self.next();
+        self.next(self.asked.style == Style::Json);
         match self.asked.style {
             Style::Json => {
-                self.out.push('"');
                 self.out.push_str(key);
                 self.out.push_str("\": ");
             }
@@ -272,6 +343,7 @@ impl Document {
                 }
             }
         };
+        self.prepare(indent);
         self.levels.push(Level {
             list,
             count: 0,
@@ -288,8 +360,8 @@ impl Document {
         match self.asked.style {
             Style::Json => {
                 if level.count > 0 {
-                    self.out.push('\n');
-                    blanks(&mut self.out, level.indent - 2);
+                    let start = &self.starts[level.indent / 2 - 1];
+                    self.out.push_str(&start[1..start.len() - 1]);
                 }
                 self.out.push(if level.list { ']' } else { '}' });
             }
@@ -310,8 +382,7 @@ impl Document {
 
     fn scalar_float(&mut self, number: f64) {
         match self.asked.style {
-            Style::Json if number.is_infinite() => self.out.push_str("Infinity"),
-            Style::Json => self.out.push_str(&format!("{number:?}")),
+            Style::Json => json_float(&mut self.out, number),
             Style::Yaml => self.out.push_str(&format!("!!float {number:.6}")),
         }
     }
@@ -328,31 +399,23 @@ impl Document {
     }
 }
 
-fn blanks(out: &mut String, count: usize) {
-    const BLANKS: &str = "                                ";
-    let mut left = count;
-    while left > 0 {
-        let now = left.min(BLANKS.len());
-        out.push_str(&BLANKS[..now]);
-        left -= now;
+/// As far as a number of Slurm's goes.
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn json_float(out: &mut String, number: f64) {
+    if number.is_infinite() {
+        out.push_str("Infinity");
+    } else {
+        out.push_str(&format!("{number:?}"));
     }
 }
 
-/// Adds a number in decimal digits, without a text of its own.
+/// Adds a number in decimal digits.
 fn decimal(out: &mut String, number: i64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
     if number < 0 {
         out.push('-');
     }
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    digits::push(out, number.unsigned_abs());
 }
