@@ -1,7 +1,7 @@
 //! A client of the controller over a Unix socket.
 
 use crate::convert::BadMessage;
-use crate::{envelope, wire};
+use crate::{envelope, reply, wire};
 use hyper_util::rt::TokioIo;
 use spur_core::api::{Refusal, Reply, Request};
 use std::io;
@@ -96,8 +96,9 @@ fn lost(error: &io::Error) -> CallError {
     })
 }
 
-fn opened(reply: wire::CallReply) -> Result<Reply, CallError> {
-    Result::<Reply, Refusal>::try_from(reply)?.map_err(CallError::Refused)
+fn opened(body: &[u8]) -> Result<Reply, CallError> {
+    let answer = reply::open(body).map_err(|e| lost(&e))?;
+    answer?.map_err(CallError::Refused)
 }
 
 /// Asks one thing over a connection of its own, and waits on this thread for as long as the controller takes: for programs that ask
@@ -115,9 +116,9 @@ pub fn dial(address: &str) -> Result<Line, CallError> {
 /// The second half of [`ask`].
 pub fn ask_over(Line(mut stream): Line, request: &Request) -> Result<Reply, CallError> {
     envelope::write(&mut stream, &wire::CallRequest::from(request), REQUEST_MAX)
-        .and_then(|()| envelope::read(&mut stream, REPLY_MAX))
+        .and_then(|()| envelope::read_bytes(&mut stream, REPLY_MAX))
         .map_err(|e| lost(&e))
-        .and_then(opened)
+        .and_then(|body| opened(&body))
 }
 
 impl Client {
@@ -141,11 +142,12 @@ impl Client {
         let question = wire::CallRequest::from(request);
         let answer = async {
             envelope::write_async(&mut stream, &question, REQUEST_MAX).await?;
-            envelope::read_async(&mut stream, REPLY_MAX).await
+            let len = envelope::read_length(&mut stream, REPLY_MAX).await?;
+            envelope::read_body(&mut stream, len).await
         };
-        let reply = answer.await.map_err(|e| lost(&e))?;
+        let body = answer.await.map_err(|e| lost(&e))?;
         self.put(stream);
-        opened(reply)
+        opened(&body)
     }
 
     async fn dial(&self) -> Result<UnixStream, CallError> {

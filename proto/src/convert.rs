@@ -8,6 +8,7 @@ mod client;
 mod roll;
 mod usage;
 
+pub(crate) use client::job_of;
 use std::borrow::Cow;
 
 /// A message that says less, or other, than it must.

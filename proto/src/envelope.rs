@@ -14,11 +14,19 @@ const RESERVE_MAX: usize = 64 << 10;
 
 /// The message with its length. Fails with `InvalidData` if it is longer than `max` bytes.
 pub fn seal(message: &impl Message, max: usize) -> io::Result<Vec<u8>> {
-    let len = checked(message.encoded_len(), max)?;
+    seal_with(message.encoded_len(), max, |out| message.encode_raw(out))
+}
+
+/// The same of a message of `len` bytes, which `write` adds.
+pub(crate) fn seal_with(
+    len: usize,
+    max: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> io::Result<Vec<u8>> {
+    let prefix = u32::try_from(checked(len, max)?).map_err(|_| too_long(len, max))?;
     let mut bytes = Vec::with_capacity(PREFIX + len);
-    let prefix = u32::try_from(len).map_err(|_| too_long(len, max))?;
     bytes.extend(prefix.to_be_bytes());
-    message.encode_raw(&mut bytes);
+    write(&mut bytes);
     Ok(bytes)
 }
 
@@ -51,6 +59,12 @@ pub fn decode<M: Message + Default>(body: &[u8]) -> io::Result<M> {
     M::decode(body).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
+/// Adds what a body says to a message.
+pub(crate) fn merge(message: &mut impl Message, body: &[u8]) -> io::Result<()> {
+    let merged = message.merge(body);
+    merged.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
 /// Writes one message of at most `max` bytes.
 pub fn write(out: &mut impl Write, message: &impl Message, max: usize) -> io::Result<()> {
     out.write_all(&seal(message, max)?)
@@ -58,12 +72,17 @@ pub fn write(out: &mut impl Write, message: &impl Message, max: usize) -> io::Re
 
 /// Reads one message of at most `max` bytes. An end of the stream is `UnexpectedEof`.
 pub fn read<M: Message + Default>(from: &mut impl Read, max: usize) -> io::Result<M> {
+    decode(&read_bytes(from, max)?)
+}
+
+/// The same, not decoded.
+pub fn read_bytes(from: &mut impl Read, max: usize) -> io::Result<Vec<u8>> {
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix)?;
     let len = length(prefix, max)?;
     let mut body = Vec::with_capacity(len.min(RESERVE_MAX));
     from.take(len as u64).read_to_end(&mut body)?;
-    decode(&whole(body, len)?)
+    whole(body, len)
 }
 
 /// [`write`] on tokio. Not safe to cancel half way: the message may then be cut, and the connection has to be closed.

@@ -8,6 +8,7 @@ pub mod client;
 pub mod convert;
 pub mod envelope;
 pub mod frame;
+pub mod reply;
 pub mod ticket;
 
 pub use convert::BadMessage;

@@ -9,6 +9,7 @@ mod node;
 mod refusal;
 mod stats;
 mod why;
+mod written;
 
 pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
@@ -20,6 +21,7 @@ pub use lines::{JobLines, LinesMaker};
 pub use node::NodeView;
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, NodeRows, Release, StartBasis, StartEstimate, Stop, Stopped};
+pub use written::Written;
 
 pub use refusal::{Refusal, RefusalKind};
 
@@ -150,6 +152,9 @@ pub enum Request {
     JobLines {
         /// Which.
         filter: JobFilter,
+        /// Whether the lines may be folded ([`JobLines::fold`]): older clients cannot read that.
+        #[serde(default)]
+        folded: bool,
     },
     /// List nodes.
     Nodes,
@@ -452,6 +457,9 @@ pub struct JobView {
     /// Whether a job that comes first in its partition waited when this one started.
     #[serde(default)]
     pub backfilled: bool,
+    /// All but `unavailable` and `expected` as it is sent.
+    #[serde(skip)]
+    pub written: Written,
 }
 
 /// A step as queries show it.

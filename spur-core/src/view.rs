@@ -1,6 +1,6 @@
 //! Rows for queries, made from the state: plain values that a shell publishes and readers share.
 
-use crate::api::{IdleGpu, JobFilter, JobView, NodeView, StepView};
+use crate::api::{IdleGpu, JobFilter, JobView, NodeView, StepView, Written};
 use crate::cluster::Cluster;
 use crate::denial::DenialCount;
 use crate::id::{JobId, Uid};
@@ -67,6 +67,7 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         suspended_ms: job.suspended_ms,
         het: job.het,
         backfilled: job.backfilled,
+        written: Written::kept(),
     }
 }
 
@@ -198,6 +199,17 @@ impl JobFilter {
             }
         };
         self.names_none() || self.ids.iter().any(by_id) || self.targets.iter().any(by_target)
+    }
+
+    /// Whether nothing is asked for but what lists show of themselves, as far as the caller sees it.
+    #[must_use]
+    pub fn asks_for_the_usual(&self) -> bool {
+        let usual = Self {
+            estimates: self.estimates,
+            visible: self.visible,
+            ..Self::default()
+        };
+        *self == usual
     }
 
     /// Whether no job is named by number.

@@ -6,7 +6,7 @@
 pub mod rows;
 
 use rows::Rows;
-use spur_core::api::{JobView, NodeView, Stats};
+use spur_core::api::{JobLines, JobView, NodeView, Stats};
 use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::job::het::HetPart;
 use spur_core::manage::accounts::Accounts;
@@ -34,8 +34,8 @@ pub struct Pulse {
 pub struct View {
     /// Cluster name.
     pub cluster: String,
-    /// Jobs by number.
-    pub jobs: Rows<JobView>,
+    /// Jobs by number; kept with them are the lines of those that are listed unless others are asked for.
+    pub jobs: Rows<JobView, JobLines>,
     /// Records of arrays, by the array's number.
     pub arrays: Rows<Vec<JobId>>,
     /// Nodes by number.

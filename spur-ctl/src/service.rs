@@ -154,7 +154,9 @@ impl Service {
         Ok(match request {
             Request::Ping => self.pong(&view).into(),
             Request::Jobs { filter } => queries::jobs(&view, caller, &filter)?.into(),
-            Request::JobLines { filter } => queries::lines(&view, caller, &filter).into(),
+            Request::JobLines { filter, folded } => {
+                queries::lines(&view, caller, &filter, folded).into()
+            }
             Request::Nodes => queries::nodes(&view).into(),
             Request::Partitions => queries::partitions(&view).into(),
             Request::Topology => queries::topology(&view).into(),

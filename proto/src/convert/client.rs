@@ -22,6 +22,7 @@ use spur_core::manage::{Entity, Manage, Setting, Verb};
 use spur_core::node::{AdminState, GpuRecent, LaunchTrouble, Node};
 use spur_core::partition::{Partition, PartitionState};
 use spur_core::topology::{Switch, Topology, TopologyPlugin};
+use std::sync::Arc;
 
 choice!(JobKind = JobKind { Batch, Run, Alloc });
 choice!(
@@ -231,11 +232,11 @@ record!(JobFilter = JobFilter {
 });
 record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
 record!(JobView = JobView {
-    req id, req spec, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
+    req id, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
     opt array, def dependency, opt suspended, def suspended_ms, opt het, def backfilled,
-});
+} with spec: Arc<JobSpec>, by job_of, beside written);
 record!(JobLines = JobLines {
     rep words, rep ids, rep states, rep completing, rep reasons, rep unavailable, rep names, rep partitions, rep users, rep accounts, rep qos, rep nodes, rep tasks, rep uids, rep priorities, rep sizes, rep arrays, rep indices, rep throttles, rep limits, rep submitted, rep begins, rep started, rep ended, rep expected, rep suspended, rep stopped,
     rep het_leaders, rep het_offsets, rep het_sizes,
@@ -383,7 +384,7 @@ variants!(Request = CallRequest in call_request {
     rec AwaitEnd { req job };
     rec Cancel { req filter, opt signal, req batch_only, opt step };
     rec Jobs { req filter };
-    rec JobLines { req filter };
+    rec JobLines { req filter, def folded };
     rec Denials { opt job, req limit, def after, def alarms, def wait };
     rec DenialRows { req job };
     rec Script { req job };

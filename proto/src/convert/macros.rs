@@ -67,6 +67,30 @@ macro_rules! record {
         }
         public!($core, $crate::wire::$pb);
     };
+    // One with a part that others share, so that it may be read once for all of them, and something that does not travel.
+    ($core:ident = $pb:ident { $($how:ident $field:ident),* $(,)? } with $part:ident: $whole:ty, by $given:ident, beside $stays:ident) => {
+        impl $crate::convert::Wire for $core {
+            type Pb = $crate::wire::$pb;
+            fn to_pb(&self) -> Self::Pb {
+                let Self { $($field,)* $part, $stays: _ } = self;
+                let $part = field_out!(req $part);
+                $crate::wire::$pb { $($field: field_out!($how $field),)* $part }
+            }
+            fn from_pb(mut pb: Self::Pb) -> Result<Self, $crate::convert::BadMessage> {
+                let $part = pb.$part.take();
+                $given(pb, field_in!(req $part))
+            }
+        }
+        /// The message but for one part, which is given.
+        pub(crate) fn $given(
+            pb: $crate::wire::$pb,
+            $part: $whole,
+        ) -> Result<$core, $crate::convert::BadMessage> {
+            let $crate::wire::$pb { $($field,)* $part: _ } = pb;
+            Ok($core { $($field: field_in!($how $field),)* $part, $stays: Default::default() })
+        }
+        public!($core, $crate::wire::$pb);
+    };
     // One with a list of nodes that it shares with others.
     ($core:ident = $pb:ident { $($how:ident $field:ident),* $(,)? } and $list:ident or $roll:ident) => {
         impl $crate::convert::Wire for $core {

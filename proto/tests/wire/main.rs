@@ -5,4 +5,6 @@ mod generate;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod replies;
+#[cfg(test)]
 mod round_trip;

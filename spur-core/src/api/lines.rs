@@ -1,26 +1,22 @@
 //! Jobs as short lines: what lists of many jobs show, column by column, so that ten thousand of them travel in a few hundred
 //! kilobytes. Texts are kept once and named by their place.
 
-use super::{JobView, StartBasis, StartEstimate};
-use crate::agent::order::AllocatedNode;
-use crate::id::{JobId, NodeId, NodeName, Uid};
-use crate::job::array::{ArrayView, MAX_ARRAY_SIZE_MAX, TaskSet};
-use crate::job::het::HetPart;
-use crate::job::spec::JobSpec;
+mod read;
+
+use super::JobView;
+use crate::id::{JobId, NodeName};
 use crate::job::state::{JobState, Reason};
-use crate::resources::{IdSet, NodeShare};
-use crate::slurm::{array, hostlist};
+use crate::slurm::hostlist;
 use crate::time::{Millis, TimeLimit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// No task: an array's record that stands for several, or a job that is no part of an array.
 const NO_TASK: u32 = u32::MAX;
 /// A limit without bound; 0 is none yet.
 const UNLIMITED: u64 = u64::MAX;
 
-/// See the module. Every list but `words` has one element for each job.
+/// See the module. Every list but `words` has one element for each job, or one for all of them ([`JobLines::fold`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobLines {
     /// Texts, each once; the first is empty.
@@ -88,6 +84,16 @@ pub struct JobLines {
     pub het_sizes: Vec<u32>,
 }
 
+/// Names all columns but `words`: those of places in it, then the others.
+macro_rules! columns {
+    ($act:ident!($($args:tt)*)) => {
+        $act!($($args)*;
+            unavailable names partitions users accounts qos nodes tasks;
+            ids states completing reasons uids priorities sizes arrays indices throttles limits submitted begins started ended
+            expected suspended stopped het_leaders het_offsets het_sizes)
+    };
+}
+
 /// Fills lines.
 #[derive(Debug, Default)]
 pub struct LinesMaker {
@@ -111,20 +117,22 @@ impl LinesMaker {
         if last == text {
             return *place;
         }
-        let next = u32::try_from(self.lines.words.len()).unwrap_or(u32::MAX);
-        let place = match self.places.get(text) {
-            Some(place) => *place,
-            None => {
-                self.lines.words.push(text.to_owned());
-                self.places.insert(text.to_owned(), next);
-                next
-            }
-        };
+        let place = self.word(text);
         let (last, known) = &mut self.last[column];
         last.clear();
         last.push_str(text);
         *known = place;
         place
+    }
+
+    fn word(&mut self, text: &str) -> u32 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let next = u32::try_from(self.lines.words.len()).unwrap_or(u32::MAX);
+        self.lines.words.push(text.to_owned());
+        self.places.insert(text.to_owned(), next);
+        next
     }
 
     /// Adds a job. `expected` is the start that is reserved for it.
@@ -148,14 +156,17 @@ impl LinesMaker {
                 Some(array) if array.task.is_none() => self.place(6, &array.tasks.to_string()),
                 _ => 0,
             },
-            if job.unavailable.is_empty() {
-                0
-            } else {
-                let names: Vec<&str> = job.unavailable.iter().map(NodeName::as_str).collect();
-                self.place(7, &hostlist::compress(&names))
-            },
+            self.unavailable(job),
         ];
         self.numbers(job, places, expected);
+    }
+
+    fn unavailable(&mut self, job: &JobView) -> u32 {
+        if job.unavailable.is_empty() {
+            return 0;
+        }
+        let names: Vec<&str> = job.unavailable.iter().map(NodeName::as_str).collect();
+        self.place(7, &hostlist::compress(&names))
     }
 
     fn numbers(&mut self, job: &JobView, places: [u32; 8], expected: Option<Millis>) {
@@ -211,173 +222,101 @@ impl LinesMaker {
         lines.het_sizes.push(part.map_or(0, |part| part.size));
     }
 
+    /// Adds other lines, which may be folded.
+    pub fn append(&mut self, others: &JobLines) {
+        let places: Vec<u32> = others.words.iter().map(|word| self.word(word)).collect();
+        let count = others.len();
+        let (lines, place) = (&mut self.lines, |place: &u32| {
+            let at = usize::try_from(*place).unwrap_or(usize::MAX);
+            places.get(at).copied().unwrap_or(0)
+        });
+        macro_rules! add {
+            (; $($text:ident)*; $($plain:ident)*) => {
+                $(extend(&mut lines.$text, others.$text.iter().map(place), count);)*
+                $(extend(&mut lines.$plain, others.$plain.iter().copied(), count);)*
+            };
+        }
+        columns!(add!());
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The jobs that wait or ended for this reason.
+    pub fn with_reason(&self, reason: Reason) -> Vec<JobId> {
+        let all = self.lines.ids.iter().zip(&self.lines.reasons);
+        let found = all.filter(|(_, of)| **of == reason);
+        found.map(|(id, _)| JobId(*id)).collect()
+    }
+
+    /// Says of a job that is there, in lines that rise by number, when it is expected to start.
+    pub fn expect(&mut self, job: JobId, start: Millis) {
+        if let Ok(at) = self.lines.ids.binary_search(&job.0) {
+            self.lines.expected[at] = start.0;
+        }
+    }
+
+    /// Says of a job that is there, in lines that rise by number, which nodes it waits for.
+    pub fn note_unavailable(&mut self, job: &JobView) {
+        let place = self.unavailable(job);
+        if let Ok(at) = self.lines.ids.binary_search(&job.id.0) {
+            self.lines.unavailable[at] = place;
+        }
+    }
+
     /// The lines.
     pub fn done(self) -> JobLines {
         self.lines
     }
 }
 
+/// Adds a column to another; one that is folded counts for all lines.
+fn extend<T: Copy>(column: &mut Vec<T>, others: impl ExactSizeIterator<Item = T>, count: usize) {
+    let folded = others.len() == 1 && count > 1;
+    let mut others = others;
+    match others.next() {
+        Some(only) if folded => column.extend(std::iter::repeat_n(only, count)),
+        first => column.extend(first.into_iter().chain(others)),
+    }
+}
+
 impl JobLines {
-    /// The jobs, with as much as lines tell of them. Lists of unequal length, or places that are not there, end them early.
-    pub fn jobs(&self) -> Vec<Arc<JobView>> {
-        let mut jobs = Vec::with_capacity(self.ids.len());
-        let mut spec: Option<Arc<JobSpec>> = None;
-        for at in 0..self.ids.len() {
-            let shared = spec.take().filter(|_| self.same_request(at));
-            let Some(own) = shared.or_else(|| self.request(at).map(Arc::new)) else {
-                break;
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Keeps of a column that says the same of all lines one value: most of a long list goes away.
+    pub fn fold(&mut self) {
+        macro_rules! fold {
+            (; $($text:ident)*; $($plain:ident)*) => {
+                $(shorten(&mut self.$text);)*
+                $(shorten(&mut self.$plain);)*
             };
-            let Some(job) = self.job(at, &own) else { break };
-            jobs.push(Arc::new(job));
-            spec = Some(own);
         }
-        jobs
-    }
-
-    fn word(&self, places: &[u32], at: usize) -> Option<&str> {
-        let place = usize::try_from(*places.get(at)?).ok()?;
-        self.words.get(place).map(String::as_str)
-    }
-
-    /// Whether a job asks for the same as the one before it.
-    fn same_request(&self, at: usize) -> bool {
-        let words = [
-            &self.names,
-            &self.partitions,
-            &self.users,
-            &self.accounts,
-            &self.qos,
-        ];
-        let counts = [&self.uids, &self.sizes];
-        let amounts = [&self.limits, &self.begins];
-        let Some(before) = at.checked_sub(1) else {
-            return false;
-        };
-        let mut small = words.into_iter().chain(counts);
-        small.all(|column| column.get(at) == column.get(before))
-            && amounts
-                .iter()
-                .all(|column| column.get(at) == column.get(before))
-    }
-
-    fn request(&self, at: usize) -> Option<JobSpec> {
-        let text = |places: &[u32]| self.word(places, at).map(str::to_owned);
-        let mut spec = JobSpec {
-            name: text(&self.names)?,
-            partition: text(&self.partitions)?,
-            account: text(&self.accounts)?,
-            qos: text(&self.qos)?,
-            nodes_min: *self.sizes.get(at)?,
-            time_limit: match *self.limits.get(at)? {
-                0 => None,
-                UNLIMITED => Some(TimeLimit::Unlimited),
-                secs => Some(TimeLimit::Secs(secs)),
-            },
-            begin: moment(&self.begins, at)?,
-            ..JobSpec::default()
-        };
-        spec.owner.user = text(&self.users)?;
-        spec.owner.uid = Uid(*self.uids.get(at)?);
-        Some(spec)
-    }
-
-    fn job(&self, at: usize, spec: &Arc<JobSpec>) -> Option<JobView> {
-        Some(JobView {
-            id: JobId(*self.ids.get(at)?),
-            spec: Arc::clone(spec),
-            state: *self.states.get(at)?,
-            completing: *self.completing.get(at)? != 0,
-            reason: *self.reasons.get(at)?,
-            priority: *self.priorities.get(at)?,
-            submitted: Millis(*self.submitted.get(at)?),
-            eligible: Millis(*self.submitted.get(at)?),
-            started: moment(&self.started, at)?,
-            ended: moment(&self.ended, at)?,
-            nodes: held(self.word(&self.nodes, at)?),
-            expected: moment(&self.expected, at)?.map(|start| StartEstimate {
-                start: Some(start),
-                basis: StartBasis::Reserved,
-                nodes: Vec::new(),
-            }),
-            unavailable: names(self.word(&self.unavailable, at)?),
-            array: self.array(at)?,
-            suspended: moment(&self.suspended, at)?,
-            suspended_ms: *self.stopped.get(at)?,
-            het: self.het(at),
-            backfilled: false,
-            reason_text: String::new(),
-            gpu_models: Vec::new(),
-            steps: Vec::new(),
-            exit: Default::default(),
-            derived_exit: Default::default(),
-            restarts: 0,
-            denials: Default::default(),
-            generation: Default::default(),
-            cancelled_by: None,
-            idle: Vec::new(),
-            due: Millis::default(),
-            avoid: Vec::new(),
-            uncleaned: Vec::new(),
-            dependency: String::new(),
-        })
-    }
-
-    /// What it is of a heterogeneous job.
-    fn het(&self, at: usize) -> Option<HetPart> {
-        let leader = *self.het_leaders.get(at).filter(|leader| **leader > 0)?;
-        Some(HetPart {
-            leader: JobId(leader),
-            offset: *self.het_offsets.get(at)?,
-            size: *self.het_sizes.get(at)?,
-        })
-    }
-
-    /// What it is of an array; `Some(None)` if of none.
-    fn array(&self, at: usize) -> Option<Option<ArrayView>> {
-        let job = *self.arrays.get(at)?;
-        if job == 0 {
-            return Some(None);
-        }
-        let index = *self.indices.get(at)?;
-        let text = self.word(&self.tasks, at)?;
-        let tasks = match text {
-            "" => TaskSet::new(),
-            text => array::parse(text, MAX_ARRAY_SIZE_MAX).ok()?.tasks,
-        };
-        Some(Some(ArrayView {
-            job: JobId(job),
-            task: (index != NO_TASK).then_some(index),
-            tasks,
-            throttle: *self.throttles.get(at)?,
-        }))
+        columns!(fold!());
     }
 }
 
-fn moment(column: &[u64], at: usize) -> Option<Option<Millis>> {
-    let millis = *column.get(at)?;
-    Some((millis > 0).then_some(Millis(millis)))
-}
-
-fn names(list: &str) -> Vec<NodeName> {
-    if list.is_empty() {
-        return Vec::new();
+fn shorten<T: PartialEq>(column: &mut Vec<T>) {
+    if let Some((first, rest)) = column.split_first()
+        && rest.iter().all(|value| value == first)
+    {
+        column.truncate(1);
     }
-    let names = hostlist::parse(list).unwrap_or_default().into_iter();
-    names.filter_map(|name| NodeName::new(name).ok()).collect()
 }
 
-/// Nodes of which only the names are known.
-fn held(list: &str) -> Vec<AllocatedNode> {
-    let share = || NodeShare {
-        node: NodeId(0),
-        cpus: IdSet::new(),
-        memory_mib: 0,
-        gpus: IdSet::new(),
-        tasks: 0,
-    };
-    let node = |name| AllocatedNode {
-        name,
-        share: share(),
-    };
-    names(list).into_iter().map(node).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 pub mod data;
 pub mod order;
 pub mod query;
+pub mod rows;
 pub mod steps;
 
 use super::failure::Failure;
@@ -11,11 +12,12 @@ use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::render::data as structured;
 use super::render::format::{self, Layout};
-use super::render::job_row::{self, JobRow};
+use super::render::job_row::JobRow;
 use super::render::{View, job_columns, step_columns};
 use super::resolve::filter;
 use super::{output, process, users};
 use query::Query;
+use rows::{Came, Shape};
 use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::{NodeName, Uid};
 use spur_core::job::state::JobState;
@@ -37,15 +39,19 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     nodes_exist(&query)?;
     output::complain(&query.notices);
     output::repeat(Command::Squeue, options, || {
-        let jobs = fetch(options, &query)?;
-        if let Some(asked) = asked {
-            return data::show(options, asked, &jobs, &query);
+        let came = fetch(options, &query)?;
+        let passes = Passes::new(options, &query);
+        if asked.is_none() && !options.on("step") {
+            return show(options, came, &passes);
         }
-        let view = view(options, &jobs)?;
-        if options.on("step") {
-            return steps::show(options, &query, &view, &jobs);
+        let Came::Jobs(jobs) = came else {
+            return Err(load_error(&link::unexpected()));
+        };
+        let jobs = passes.wanted(jobs);
+        match asked {
+            Some(asked) => data::show(options, asked, &jobs, &query),
+            None => steps::show(options, &query, &view(options, jobs.is_empty())?, &jobs),
         }
-        show(options, &view, jobs)
     })
 }
 
@@ -103,12 +109,12 @@ fn exclusive(options: &Options) -> Result<(), Failure> {
     Err(Failure::fatal(Command::Squeue, why))
 }
 
-fn view(options: &Options, jobs: &[Arc<JobView>]) -> Result<View, Failure> {
+fn view(options: &Options, empty: bool) -> Result<View, Failure> {
     let mut view = View::new(process::clock());
     view.raw_sizes = options.on("noconvert");
     view.expand_patterns = options.on("expand-patterns");
     let named = matches!(output::format(options), Some(output::Format::Names(list)) if list.to_ascii_lowercase().contains("cluster"));
-    if named && !jobs.is_empty() {
+    if named && !empty {
         view.cluster = link::cluster_name().map_err(|trouble| load_error(&trouble))?;
     }
     Ok(view)
@@ -118,9 +124,9 @@ fn load_error(trouble: &Trouble) -> Failure {
     Failure::plain(format!("slurm_load_jobs error: {}", trouble.text()), 1)
 }
 
-fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure> {
+fn fetch(options: &Options, query: &Query) -> Result<Came, Failure> {
     if query.nothing && query.filter.ids.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Came::Jobs(Vec::new()));
     }
     let mut wanted = query.filter.clone();
     if query.is_of_one_job() {
@@ -135,15 +141,18 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
         wanted.all_states = true;
     }
     let question = if lines_will_do(options, query) {
-        Request::JobLines { filter: wanted }
+        Request::JobLines {
+            filter: wanted,
+            folded: true,
+        }
     } else {
         // Lines are in order of start, known or expected, where nothing else orders them.
         wanted.estimates = true;
         Request::Jobs { filter: wanted }
     };
-    let mut jobs = match link::question(&question) {
+    let jobs = match link::question(&question) {
         Ok(Reply::Jobs(jobs)) => jobs,
-        Ok(Reply::JobLines(lines)) => lines.jobs(),
+        Ok(Reply::JobLines(lines)) => return Ok(Came::Lines(lines)),
         Ok(_) => return Err(load_error(&link::unexpected())),
         Err(trouble) => return Err(load_error(&trouble)),
     };
@@ -152,11 +161,7 @@ fn fetch(options: &Options, query: &Query) -> Result<Vec<Arc<JobView>>, Failure>
         let text = String::new();
         return Err(load_error(&Trouble::Refused(Refusal { kind, text })));
     }
-    jobs.retain(|job| passes(options, query, job));
-    Ok(jobs
-        .into_iter()
-        .filter_map(|job| query.part_of(job))
-        .collect())
+    Ok(Came::Jobs(jobs))
 }
 
 /// Whether all that is shown, sorted and filtered by is in the short lines: long lists come in a fraction of the time then.
@@ -190,56 +195,49 @@ const LINE_LETTERS: &str = "iAFKPjuUaqtTMlLDRrNQpV";
 const LINE_SORTS: &str = "iPtTpQuUjMlLDNV";
 
 /// Prints the lines.
-fn show(options: &Options, view: &View, jobs: Vec<Arc<JobView>>) -> Result<(), Failure> {
+fn show(options: &Options, came: Came, passes: &Passes<'_>) -> Result<(), Failure> {
+    let (came, empty) = match came {
+        Came::Jobs(jobs) => {
+            let jobs = passes.wanted(jobs);
+            let empty = jobs.is_empty();
+            (Came::Jobs(jobs), empty)
+        }
+        Came::Lines(lines) => (Came::Lines(lines), false),
+    };
+    let view = view(options, empty)?;
     let layout = layout(options);
     output::complain(&output::errors("squeue", &layout.errors));
-    let sort = options.value("sort").unwrap_or(match options.on("start") {
-        true => order::START,
-        false => order::DEFAULT,
-    });
-    let order = order::read(sort).map_err(|why| Failure::error(Command::Squeue, why))?;
-    let rows = rows(options, view, &order, jobs);
-    let mut text = output::heading(options, view, &layout.header());
-    for row in &rows {
-        layout.write(view, row, &mut text);
+    let order = order(options)?;
+    let shape = Shape {
+        view: &view,
+        order: &order,
+        each_task: options.on("array"),
+        boundless: options.on("only-job-state") && options.value("sort").is_none(),
+        tasks_shown: process::var("SLURM_BITSTR_LEN").and_then(|len| len.parse().ok()),
+    };
+    let mut text = output::heading(options, &view, &layout.header());
+    let write = |row: &JobRow| {
+        layout.write(&view, row, &mut text);
         text.push('\n');
         if text.len() >= SPILL {
             output::print(&text);
             text.clear();
         }
-        if output::is_over() {
-            break;
-        }
-    }
+        !output::is_over()
+    };
+    shape.for_each(came, |job| passes.pass(job), write);
     output::print(&text);
     Ok(())
 }
 
-/// The lines in order.
-fn rows(
-    options: &Options,
-    view: &View,
-    order: &order::Order,
-    jobs: Vec<Arc<JobView>>,
-) -> Vec<JobRow> {
-    let shown = process::var("SLURM_BITSTR_LEN").and_then(|len| len.parse().ok());
-    let each = options.on("array");
-    let mut rows: Vec<JobRow> = jobs.into_iter().map(JobRow::new).collect();
-    for row in &mut rows {
-        row.shown = shown.unwrap_or(row.shown);
-    }
-    if !each {
-        job_row::combine(&mut rows);
-    }
-    if options.on("only-job-state") && options.value("sort").is_none() {
-        // Nothing but states is known of jobs then: the newest come first, and no bound is shown.
-        rows.reverse();
-        rows.sort_by_key(|row| super::render::job_text::state_compact(&row.job));
-        rows.iter_mut().for_each(JobRow::forget_throttle);
-    } else {
-        order.sort(view, &mut rows);
-    }
-    if each { job_row::each_task(rows) } else { rows }
+fn order(options: &Options) -> Result<order::Order, Failure> {
+    let sort = match options.value("sort") {
+        Some(sort) => sort,
+        None if options.on("only-job-state") => return Ok(order::by_state()),
+        None if options.on("start") => order::START,
+        None => order::DEFAULT,
+    };
+    order::read(sort).map_err(|why| Failure::error(Command::Squeue, why))
 }
 
 fn layout(options: &Options) -> Layout<JobRow> {
@@ -255,52 +253,89 @@ fn layout(options: &Options) -> Layout<JobRow> {
 }
 
 /// The filters that the controller does not know, and those that it was not asked to apply.
-fn passes(options: &Options, query: &Query, job: &JobView) -> bool {
-    let filter = &query.filter;
-    let live = job.completing
-        || matches!(
-            job.state,
-            JobState::Pending | JobState::Running | JobState::Suspended
-        );
-    let asked = !filter.states.is_empty() || query.completing || query.nothing;
-    let by_state = match (filter.all_states, asked) {
-        (true, _) => true,
-        (false, true) => {
-            (query.completing && job.completing)
-                || (!job.completing && filter.states.contains(&job.state))
+struct Passes<'q> {
+    query: &'q Query,
+    accounts: Option<Vec<String>>,
+    qos: Option<Vec<String>>,
+    licenses: Option<Vec<String>>,
+    reservation: Option<&'q str>,
+    /// Only those that wait (`--start`).
+    starts: bool,
+    /// Not those of this user (`--notme`).
+    not_of: Option<Uid>,
+}
+
+impl<'q> Passes<'q> {
+    fn new(options: &'q Options, query: &'q Query) -> Self {
+        let words = |long: &str| options.value(long).map(filter::list);
+        Self {
+            query,
+            accounts: words("account"),
+            qos: words("qos"),
+            licenses: words("licenses"),
+            reservation: options.value("reservation"),
+            starts: options.on("start"),
+            not_of: options.on("notme").then(|| Uid(process::uid())),
         }
-        (false, false) if options.on("start") => job.state == JobState::Pending,
-        (false, false) => live,
-    };
-    let (spec, extras) = (&job.spec, job.spec.extras());
-    let listed = |long: &str, matches: &dyn Fn(&str) -> bool| {
-        let texts = options.value(long);
-        texts.is_none_or(|text| filter::list(text).iter().any(|word| matches(word)))
-    };
-    let licensed = |word: &str| {
-        let mut own = extras.licenses.split(',');
-        own.any(|one| one.split(':').next() == Some(word))
-    };
-    by_state
-        && (query.names.is_empty()
-            || query
-                .names
-                .iter()
-                .any(|n| n.eq_ignore_ascii_case(&spec.name)))
-        && listed("account", &|word| word.eq_ignore_ascii_case(&spec.account))
-        && listed("qos", &|word| word.eq_ignore_ascii_case(&spec.qos))
-        && listed("licenses", &licensed)
-        && options
-            .value("reservation")
-            .is_none_or(|name| name == extras.reservation)
-        && !(options.on("notme") && spec.owner.uid.0 == process::uid())
-        && among(&query.filter.users, &spec.owner.uid)
-        && among(&query.filter.partitions, &spec.partition)
-        && (filter.nodes.is_empty()
-            || job
-                .nodes
-                .iter()
-                .any(|node| filter.nodes.contains(&node.name)))
+    }
+
+    /// Those that pass, as far as they were asked for.
+    fn wanted(&self, mut jobs: Vec<Arc<JobView>>) -> Vec<Arc<JobView>> {
+        jobs.retain(|job| self.pass(job));
+        let part = |job| self.query.part_of(job);
+        jobs.into_iter().filter_map(part).collect()
+    }
+
+    fn pass(&self, job: &JobView) -> bool {
+        let (query, spec, extras) = (self.query, &job.spec, job.spec.extras());
+        let filter = &query.filter;
+        let listed = |list: &Option<Vec<String>>, matches: &dyn Fn(&str) -> bool| {
+            let mut words = list.iter().flatten();
+            list.is_none() || words.any(|word| matches(word))
+        };
+        let licensed = |word: &str| {
+            let mut own = extras.licenses.split(',');
+            own.any(|one| one.split(':').next() == Some(word))
+        };
+        let same_name = |name: &String| name.eq_ignore_ascii_case(&spec.name);
+        self.by_state(job)
+            && (query.names.is_empty() || query.names.iter().any(same_name))
+            && listed(&self.accounts, &|word| {
+                word.eq_ignore_ascii_case(&spec.account)
+            })
+            && listed(&self.qos, &|word| word.eq_ignore_ascii_case(&spec.qos))
+            && listed(&self.licenses, &licensed)
+            && self
+                .reservation
+                .is_none_or(|name| name == extras.reservation)
+            && self.not_of != Some(spec.owner.uid)
+            && among(&filter.users, &spec.owner.uid)
+            && among(&filter.partitions, &spec.partition)
+            && (filter.nodes.is_empty()
+                || job
+                    .nodes
+                    .iter()
+                    .any(|node| filter.nodes.contains(&node.name)))
+    }
+
+    fn by_state(&self, job: &JobView) -> bool {
+        let (query, filter) = (self.query, &self.query.filter);
+        let live = job.completing
+            || matches!(
+                job.state,
+                JobState::Pending | JobState::Running | JobState::Suspended
+            );
+        let asked = !filter.states.is_empty() || query.completing || query.nothing;
+        match (filter.all_states, asked) {
+            (true, _) => true,
+            (false, true) => {
+                (query.completing && job.completing)
+                    || (!job.completing && filter.states.contains(&job.state))
+            }
+            (false, false) if self.starts => job.state == JobState::Pending,
+            (false, false) => live,
+        }
+    }
 }
 
 fn among<T: PartialEq>(list: &[T], value: &T) -> bool {

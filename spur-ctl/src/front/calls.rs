@@ -9,7 +9,7 @@ use super::places::Places;
 use super::socket::Bound;
 use crate::service::Service;
 use spur_core::api;
-use spur_proto::{client, envelope, wire};
+use spur_proto::{client, envelope, reply, wire};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,7 +163,7 @@ async fn decide(
         }
         Err(refusal) => Err(refusal),
     };
-    let sealed = || envelope::seal(&wire::CallReply::from(&answer), client::REPLY_MAX);
+    let sealed = || reply::seal(&answer, client::REPLY_MAX);
     // A list takes long to write down; others' calls go on meanwhile.
     Some(if list {
         tokio::task::block_in_place(sealed)

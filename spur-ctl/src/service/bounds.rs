@@ -52,7 +52,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         Request::StepHet { offsets, steps, .. } => parts_fit(offsets.len(), steps),
         Request::Cancel { filter, .. }
         | Request::Jobs { filter }
-        | Request::JobLines { filter } => filter_fits(filter),
+        | Request::JobLines { filter, .. } => filter_fits(filter),
         Request::Hold { jobs } | Request::Release { jobs } => list("job list", jobs.len()),
         Request::UpdateJob { name, comment, .. } => {
             text("name", name.as_deref().unwrap_or(""), TEXT_MAX)?;

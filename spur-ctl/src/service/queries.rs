@@ -3,15 +3,15 @@
 use super::counts::Counts;
 use super::{Service, refuse};
 use crate::readers::View;
+use crate::readers::rows::Chunk;
 use crate::usage::Usage;
 use spur_core::api::{
-    Caller, JobFilter, JobView, LinesMaker, NodeView, Refusal, RefusalKind, Reply, Stats,
+    Caller, JobFilter, JobLines, JobView, LinesMaker, NodeView, Refusal, RefusalKind, Reply, Stats,
 };
 use spur_core::id::JobId;
 use spur_core::job::state::Reason;
 use spur_core::manage::Setting;
 use spur_core::manage::reservation::Reservation;
-use spur_core::plan::outlook::Reserved;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,29 +71,52 @@ pub(super) fn jobs(view: &View, caller: &Caller, filter: &JobFilter) -> Result<R
 }
 
 /// Jobs as short lines; of numbers that no job has, none.
-pub(super) fn lines(view: &View, caller: &Caller, filter: &JobFilter) -> Reply {
+pub(super) fn lines(view: &View, caller: &Caller, filter: &JobFilter, folded: bool) -> Reply {
     let hidden = hidden(view, caller, filter);
     let meant =
         |row: &&Arc<JobView>| filter.matches(row) && !hidden.contains(&row.spec.partition.as_str());
-    let mut filler = super::why::Filler::new(view, crate::driver::now(), false);
     let mut lines = LinesMaker::new();
-    let mut add = |row: &Arc<JobView>| {
-        let start = view.outlook.reserved.get(&row.id);
-        let start = start.and_then(Reserved::known_start);
-        let start = start.map(|start| start.max(row.eligible));
-        if row.reason == Reason::ReqNodeNotAvail {
-            lines.push(&filler.fill(row), start);
-        } else {
-            lines.push(row, start);
-        }
-    };
-    if filter.names_none() {
-        view.jobs.iter().filter(meant).for_each(&mut add);
+    if hidden.is_empty() && filter.asks_for_the_usual() {
+        let chunks = view.jobs.chunks();
+        chunks.for_each(|chunk| lines.append(chunk.kept(usual)));
+    } else if filter.names_none() {
+        let all = view.jobs.iter().filter(meant);
+        all.for_each(|row| lines.push(row, None));
     } else {
-        let all = named(view, filter).into_values();
-        all.filter(meant).for_each(&mut add);
+        let all = named(view, filter).into_values().filter(meant);
+        all.for_each(|row| lines.push(row, None));
     }
-    Reply::JobLines(Box::new(lines.done()))
+    add_outlook(view, &mut lines);
+    let mut lines = lines.done();
+    if folded {
+        lines.fold();
+    }
+    Reply::JobLines(Box::new(lines))
+}
+
+/// What lists show of a chunk unless they are asked for other jobs.
+fn usual(chunk: &Chunk<JobView, JobLines>) -> JobLines {
+    let mut lines = LinesMaker::new();
+    let usual = JobFilter::default();
+    let rows = chunk.rows().filter(|row| usual.matches(row));
+    rows.for_each(|row| lines.push(row, None));
+    let mut lines = lines.done();
+    lines.fold();
+    lines
+}
+
+/// What is not in the rows themselves: reserved starts, and nodes that jobs wait for.
+fn add_outlook(view: &View, lines: &mut LinesMaker) {
+    for (job, reserved) in &view.outlook.reserved {
+        if let (Some(row), Some(start)) = (view.job(*job), reserved.known_start()) {
+            lines.expect(*job, start.max(row.eligible));
+        }
+    }
+    let mut filler = super::why::Filler::new(view, crate::driver::now(), false);
+    let waits = lines.with_reason(Reason::ReqNodeNotAvail);
+    for row in waits.into_iter().filter_map(|job| view.job(job)) {
+        lines.note_unavailable(&filler.fill(row));
+    }
 }
 
 /// Partitions whose jobs the caller does not see: operators see all.

@@ -156,6 +156,7 @@ impl<'v> Filler<'v> {
         Arc::new(JobView {
             unavailable,
             expected,
+            written: row.written.shared(),
             ..JobView::clone(row)
         })
     }

@@ -448,12 +448,15 @@ fn jobs_in_hidden_partitions_are_listed_to_who_asks_for_all() {
             ..JobFilter::default()
         };
         let request = match lines {
-            true => Request::JobLines { filter },
+            true => Request::JobLines {
+                filter,
+                folded: true,
+            },
             false => Request::Jobs { filter },
         };
         match ask(&controller, uid, request) {
             Ok(Reply::Jobs(jobs)) => jobs.iter().map(|job| job.id).collect(),
-            Ok(Reply::JobLines(lines)) => lines.jobs().iter().map(|job| job.id).collect(),
+            Ok(Reply::JobLines(lines)) => lines.ids.iter().copied().map(JobId).collect(),
             other => panic!("{other:?}"),
         }
     };

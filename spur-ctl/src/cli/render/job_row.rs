@@ -3,6 +3,7 @@
 use spur_core::api::JobView;
 use spur_core::job::array::SHOWN_DEFAULT;
 use spur_core::job::state::JobState;
+use spur_core::slurm::digits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -94,40 +95,12 @@ impl JobRow {
 
 /// Adds a number.
 pub fn push(out: &mut String, number: impl Into<u64>) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut rest = number.into();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    digits::push(out, number.into());
 }
 
-/// One line for each task (`-r`).
-pub fn each_task(rows: Vec<JobRow>) -> Vec<JobRow> {
-    let mut all = Vec::with_capacity(rows.len());
-    for row in rows {
-        match &row.job.array {
-            Some(array) if row.index().is_none() => {
-                let task = |index| JobRow {
-                    task: Some(index),
-                    ..row.clone()
-                };
-                all.extend(array.tasks.iter().map(task));
-            }
-            _ => all.push(row),
-        }
-    }
-    all
-}
-
-/// Puts what waits of an array in records of its own back to the line of the others, as Slurm shows it.
-pub fn combine(rows: &mut Vec<JobRow>) {
+/// Puts what waits of an array in records of its own back to the line of the others, as Slurm shows it. Which of the rows are shown
+/// by others then is the answer.
+pub fn combine(rows: &mut [JobRow]) -> Vec<bool> {
     let mut alone: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut heads = Vec::new();
     for (at, row) in rows.iter().enumerate() {
@@ -149,8 +122,7 @@ pub fn combine(rows: &mut Vec<JobRow>) {
             }
         }
     }
-    let mut gone = gone.into_iter();
-    rows.retain(|_| !gone.next().unwrap_or(false));
+    gone
 }
 
 /// Whether a single task belongs to the line of its array.

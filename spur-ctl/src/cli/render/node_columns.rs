@@ -71,8 +71,12 @@ pub fn tells_apart(column: &Column<Group>, exact: bool) -> bool {
 
 /// Names in Slurm's order: by prefix, then by number.
 pub fn by_node(a: &NodeName, b: &NodeName) -> Ordering {
-    fn parts(name: &NodeName) -> (&str, u64, &str) {
-        let name = name.as_str();
+    by_name(a.as_str(), b.as_str())
+}
+
+/// The same of names that are texts.
+pub fn by_name(a: &str, b: &str) -> Ordering {
+    fn parts(name: &str) -> (&str, u64, &str) {
         let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         (
             &name[..digits],

@@ -103,6 +103,7 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         suspended_ms: 0,
         het: None,
         backfilled: false,
+        written: Default::default(),
     }
 }
 
