@@ -21,6 +21,8 @@ pub struct Ticket {
     pub generation: Generation,
     /// From this moment on it counts no more.
     pub expires: Millis,
+    /// It is for joining the step while it runs, and not for starting it.
+    pub attach: bool,
 }
 
 /// Why a ticket is not good.
@@ -37,7 +39,10 @@ pub enum TicketError {
     Expired,
 }
 
+/// A ticket for starting a step.
 const VERSION: u8 = 1;
+/// The same, for attaching to one: of a version of its own, so that no older agent starts a step by it.
+const ATTACH: u8 = 2;
 const MAC_LEN: usize = 32;
 /// Version, job, step tag and number, uid, generation, expiry, length of the name.
 const FIXED_LEN: usize = 1 + 4 + 1 + 4 + 4 + 8 + 8 + 1;
@@ -54,7 +59,7 @@ pub fn sign(key: &[u8], ticket: &Ticket) -> Vec<u8> {
         StepKind::Numbered(number) => (1, number),
     };
     let mut out = Vec::with_capacity(FIXED_LEN + name.len() + MAC_LEN);
-    out.push(VERSION);
+    out.push(if ticket.attach { ATTACH } else { VERSION });
     out.extend_from_slice(&ticket.step.job.0.to_be_bytes());
     out.push(tag);
     out.extend_from_slice(&number.to_be_bytes());
@@ -96,7 +101,12 @@ fn parse(body: &[u8]) -> Option<Ticket> {
     let (generation, body) = body.split_first_chunk()?;
     let (expires, body) = body.split_first_chunk()?;
     let (&[name_len], name) = body.split_first_chunk()?;
-    if version != VERSION || name.len() != usize::from(name_len) {
+    let attach = match version {
+        VERSION => false,
+        ATTACH => true,
+        _ => return None,
+    };
+    if name.len() != usize::from(name_len) {
         return None;
     }
     let step = match (tag, u32::from_be_bytes(*number)) {
@@ -113,6 +123,7 @@ fn parse(body: &[u8]) -> Option<Ticket> {
         uid: Uid(u32::from_be_bytes(*uid)),
         generation: Generation(u64::from_be_bytes(*generation)),
         expires: Millis(u64::from_be_bytes(*expires)),
+        attach,
     })
 }
 
@@ -130,6 +141,7 @@ mod tests {
             uid: Uid(1000),
             generation: Generation(9),
             expires: Millis(5000),
+            attach: false,
         }
     }
 
@@ -142,7 +154,11 @@ mod tests {
             },
             ..ticket()
         };
-        for ticket in [ticket(), batch] {
+        let joining = Ticket {
+            attach: true,
+            ..ticket()
+        };
+        for ticket in [ticket(), batch, joining] {
             assert_eq!(
                 verify(b"key", &sign(b"key", &ticket), Millis(4999)),
                 Ok(ticket)

@@ -126,6 +126,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         kill_wait: 30,
         client_early: serde_bytes::ByteBuf::new(),
         fenced: Vec::new(),
+        terminal: None,
     }
 }
 

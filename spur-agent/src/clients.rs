@@ -10,7 +10,7 @@ use seats::Seats;
 use spur_proto::frame::{read_frame_async, write_frame};
 use spur_proto::ticket::{Ticket, verify};
 use spur_proto::wire::{Ended, FromStep, Open, StepError, ToStep, from_step, to_step};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,13 @@ impl Visitor {
             self.refuse(&why);
         }
         outcome
+    }
+
+    /// Hands on its connection to a step that runs, with `attach`; if that fails, the client hears why.
+    pub fn attach(self, attach: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>) {
+        if let Err(error) = attach(self.stream.as_fd()) {
+            self.refuse(&format!("cannot reach the step: {error}"));
+        }
     }
 
     /// Tells the client that its step will not start.

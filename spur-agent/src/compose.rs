@@ -1,12 +1,12 @@
 //! From orders to what a supervisor is told. Pure.
 
-use crate::launch::{Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch};
+use crate::launch::{Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
 use spur_core::id::StepId;
 use spur_core::resources::{Gpu, IdSet};
 use spur_core::slurm::{environ, raw};
-use spur_proto::wire::{Open, open};
+use spur_proto::wire::{Open, WindowSize, open};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -85,7 +85,7 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
                 .collect::<Vec<_>>(),
         ),
     };
-    let (env, tasks) = tasks(job, step, &base, &argv, place);
+    let (env, tasks) = tasks((job, step, source), &base, &argv, place);
     StepLaunch {
         step: StepId {
             job: job.job,
@@ -108,13 +108,30 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         kill_wait: u32::try_from(place.kill_wait).unwrap_or(u32::MAX),
         client_early: ByteBuf::new(),
         fenced: place.fenced.clone(),
+        terminal: terminal(source),
+    }
+}
+
+/// The terminal that the client wants for the first task.
+fn terminal(source: Source<'_>) -> Option<Window> {
+    let Source::Client(open) = source else {
+        return None;
+    };
+    open.terminal.as_ref().map(window)
+}
+
+/// A size as the kernel takes it: what does not fit is unknown.
+pub fn window(size: &WindowSize) -> Window {
+    let number = |n: u32| u16::try_from(n).unwrap_or_default();
+    Window {
+        rows: number(size.rows),
+        columns: number(size.columns),
     }
 }
 
 /// The environment that all tasks share, and each task with what differs from it.
 fn tasks(
-    job: &JobOrder,
-    step: &StepOrder,
+    (job, step, source): (&JobOrder, &StepOrder, Source<'_>),
     base: &[Cow<'_, [u8]>],
     argv: &[ByteBuf],
     place: &Place<'_>,
@@ -133,6 +150,14 @@ fn tasks(
     };
     let shared = env_of(0);
     let cpus = host_cpus(&step.share.cpus, place.host_cpus);
+    let argv = |id: u32| match source {
+        Source::Client(open) if !open.programs.is_empty() => {
+            let own = open.programs.iter().find(|own| own.task == id);
+            let own = own.map(|own| own.argv.iter().map(|arg| ByteBuf::from(arg.as_slice())));
+            own.into_iter().flatten().collect()
+        }
+        Source::Client(_) | Source::Batch(_) => argv.to_vec(),
+    };
     let tasks = (0u32..).zip(&step.task_ids).map(|(local, id)| {
         let own = if local == 0 {
             Vec::new()
@@ -144,7 +169,7 @@ fn tasks(
             .filter(|entry| shared.binary_search(entry).is_err());
         TaskLaunch {
             id: *id,
-            argv: argv.to_vec(),
+            argv: argv(*id),
             env: differs.map(ByteBuf::from).collect(),
             cpus: cpus.clone(),
         }
@@ -232,6 +257,7 @@ mod tests {
     use spur_core::id::StepKind;
     use spur_core::job::spec::Payload;
     use spur_core::slurm::filename;
+    use spur_proto::wire::TaskArgv;
 
     fn place() -> Place<'static> {
         Place {
@@ -317,5 +343,25 @@ mod tests {
             .collect();
         assert_eq!(own, [b"SLURM_LOCALID=1".as_slice(), b"SLURM_PROCID=5"]);
         assert_eq!((launch.tasks[1].id, launch.tasks[0].env.len()), (5, 0));
+        let argv = |task, word: &[u8]| TaskArgv {
+            task,
+            argv: vec![word.to_vec()],
+        };
+        let open = Open {
+            programs: vec![argv(5, b"b"), argv(4, b"a")],
+            terminal: Some(WindowSize {
+                rows: 70_000,
+                columns: 80,
+            }),
+            ..open
+        };
+        let launch = step(&job, &order, Source::Client(&open), &place());
+        let argv: Vec<_> = launch.tasks.iter().map(|task| task.argv.clone()).collect();
+        assert_eq!(argv, [[ByteBuf::from(*b"a")], [ByteBuf::from(*b"b")]]);
+        let window = Window {
+            rows: 0,
+            columns: 80,
+        };
+        assert_eq!(launch.terminal, Some(window));
     }
 }

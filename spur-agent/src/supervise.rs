@@ -3,6 +3,7 @@
 //! One small, single-threaded process outside the job's cgroup. It owns the tasks' streams and the client's connection, outlives
 //! the agent, and writes the step's exit record before it exits.
 
+mod audience;
 mod child;
 mod client;
 mod creds;
@@ -13,12 +14,14 @@ mod program;
 mod status;
 mod step;
 mod task;
+mod terminal;
 
 use crate::cgroup::Cgroup;
 use crate::launch::record::{sync_dir, write_exit_record};
 use crate::launch::supervisor::{CLIENT_FD, CONTROL_FD};
 use crate::launch::{ExitRecord, Rlimit, StepLaunch};
 use crate::sys;
+use audience::Audience;
 use client::Client;
 use events::Inputs;
 use rustix::fs::FileType;
@@ -120,7 +123,7 @@ fn run(
         Ok(None) => return give_up(dir, client, &spec.node, "the step's cgroup is gone"),
         Err(error) => return give_up(dir, client, &spec.node, &error.to_string()),
     };
-    let mut step = Step::new(spec, dir, cgroup, client);
+    let mut step = Step::new(spec, dir, cgroup, Audience::new(client));
     step.oom_score = oom_score;
     let ran = step.run(inputs);
     if let Err(error) = &ran {

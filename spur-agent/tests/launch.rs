@@ -8,9 +8,11 @@
 )]
 
 mod launch {
+    pub mod attach;
     pub mod control;
     pub mod fence;
     pub mod identity;
     pub mod streams;
     pub mod support;
+    pub mod terminal;
 }

@@ -115,6 +115,13 @@ pub enum Request {
         /// What is asked for.
         step: StepSpec,
     },
+    /// Tickets for joining a step of one's own that runs (`sattach`).
+    Attach {
+        /// Which job.
+        job: JobId,
+        /// Which step of it.
+        step: StepKind,
+    },
     /// A client gives its allocation back.
     Finish {
         /// Which job.

@@ -15,6 +15,7 @@ pub mod gres;
 pub mod hostlist;
 pub mod idset;
 pub mod mail;
+pub mod multi_prog;
 pub mod raw;
 pub mod signal;
 pub mod size;

@@ -216,6 +216,7 @@ impl Service {
             Request::Step { job, step } => {
                 Act::Step(mine(&view, caller, job)?, Box::new(step)).into()
             }
+            Request::Attach { job, step } => Act::Attach(own(job)?, step).into(),
             Request::Finish { job, exit } => Act::Finish(own(job)?, exit).into(),
             Request::Cancel {
                 filter,

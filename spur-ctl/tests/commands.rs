@@ -224,8 +224,8 @@ fn commands_that_lack_something() {
 
 #[test]
 fn what_is_not_done_is_refused() {
-    let text = "srun: error: --pty: terminals are not available yet\n";
-    fails(&["srun", "--pty", "bash"], text, 1);
+    let text = "srun: error: --no-allocate: nothing runs without an allocation\n";
+    fails(&["srun", "--no-allocate", "bash"], text, 1);
     fails(&["scontrol", "nope"], "invalid keyword: nope\n", 1);
     let text = "invalid entity:nope for keyword:show \n";
     fails(&["scontrol", "show", "nope"], text, 1);

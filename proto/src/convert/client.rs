@@ -404,6 +404,7 @@ variants!(Request = CallRequest in call_request {
     rec SubmitHet { rep specs, opt payload };
     rec RunHet { rep specs, rep steps, opt immediate };
     rec StepHet { req job, rep offsets, rep steps };
+    rec Attach { req job, req step };
     one Manage;
 });
 variants!(Reply = CallAnswer in call_answer {

@@ -60,6 +60,9 @@ impl Agent {
     /// A client came.
     pub(super) fn visitor(&mut self, visitor: Visitor) {
         let key = (visitor.ticket.step.job, visitor.ticket.step.step);
+        if visitor.ticket.attach {
+            return self.attach(key, visitor);
+        }
         match self.observed.steps.get(&key) {
             Some(StepPhase::Waiting) => {}
             Some(StepPhase::Running | StepPhase::Ended) => {
@@ -101,6 +104,18 @@ impl Agent {
             })
         };
         self.off_loop(work, move |outcome| started(key, outcome));
+    }
+
+    /// A client came for a step that runs.
+    fn attach(&self, key: StepKey, visitor: Visitor) {
+        let placed = self.observed.jobs.get(&key.0);
+        if placed.is_some_and(|(generation, _)| *generation != visitor.ticket.generation) {
+            return visitor.refuse("ticket is for another placement of the job");
+        }
+        match self.running.get(&key) {
+            Some(Running { supervisor }) => visitor.attach(|client| supervisor.attach(client)),
+            None => visitor.refuse("step does not run here"),
+        }
     }
 
     pub(super) fn visitor_late(&mut self, key: StepKey) {

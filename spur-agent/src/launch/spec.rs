@@ -49,6 +49,25 @@ pub struct StepLaunch {
     /// Character devices that no stream may be, granted or not: a major, and a minor or all.
     #[serde(default)]
     pub fenced: Vec<(u32, Option<u32>)>,
+    /// Task 0 gets a terminal of this size on all its streams, and the other tasks `/dev/null`, whatever `stdio` says.
+    #[serde(default)]
+    pub terminal: Option<Window>,
+}
+
+/// The size of a terminal, in characters; 0 is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl StepLaunch {
+    /// The size of this task's terminal, if it gets one.
+    pub fn terminal_of(&self, task: &TaskLaunch) -> Option<Window> {
+        self.terminal.filter(|_| task.id == 0)
+    }
 }
 
 /// One task (process) of a step.

@@ -4,12 +4,16 @@ use super::record::{encode, private_file};
 use super::{LaunchError, StepLaunch, failed};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -31,6 +35,30 @@ pub(crate) enum Order {
     Signal(u8),
     /// End the step: `SIGTERM` and `SIGCONT` to every task, `SIGKILL` to all that is left after so many milliseconds.
     End { grace_ms: u64, reason: EndReason },
+    /// Let the client in whose connection comes with this.
+    Attach,
+}
+
+/// An order, or why it cannot be read, and the connection that came with it.
+pub(crate) type Received = (Result<Order, rmp_serde::decode::Error>, Option<OwnedFd>);
+
+/// The next order; `WouldBlock` when there is none.
+pub(crate) fn receive(control: &OwnedFd) -> io::Result<Received> {
+    let mut bytes = [0; MAX_ORDER];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let count = rustix::net::recvmsg(control, &mut parts, &mut rights, flags)?.bytes;
+    let socket = rights.drain().find_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            fds.next()
+        } else {
+            None
+        }
+    });
+    let order = rmp_serde::from_slice(bytes.get(..count).unwrap_or_default());
+    Ok((order, socket))
 }
 
 /// Why a step is ended by order.
@@ -330,16 +358,31 @@ impl Supervisor {
         self.order(Order::End { grace_ms, reason })
     }
 
+    /// Hands on the connection of a client that attaches to the step. A supervisor of an older version closes it.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn attach(&self, client: BorrowedFd<'_>) -> io::Result<()> {
+        self.send(Order::Attach, &[client])
+    }
+
     fn order(&self, order: Order) -> io::Result<()> {
+        self.send(order, &[])
+    }
+
+    fn send(&self, order: Order, with: &[BorrowedFd<'_>]) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&self.dir, flags, Mode::empty())?;
         let address = control_address(folder.as_fd())?;
-        rustix::net::sendto(
-            control_socket()?,
-            &encode(&order),
-            SendFlags::NOSIGNAL,
-            &address,
-        )?;
+        let bytes = encode(&order);
+        let parts = [IoSlice::new(&bytes)];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        if !with.is_empty() {
+            rights.push(SendAncillaryMessage::ScmRights(with));
+        }
+        let (socket, flags) = (control_socket()?, SendFlags::NOSIGNAL);
+        rustix::net::sendmsg_addr(socket, &address, &parts, &mut rights, flags)?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::creds;
 use super::plan::{ChildEnds, End};
 use super::program;
 use super::status::{self, Stage, Status};
+use super::terminal;
 use crate::launch::{StepLaunch, TaskLaunch};
 use crate::sys;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -37,7 +38,7 @@ pub(crate) struct Child<'a> {
     pub(crate) ends: ChildEnds,
     pub(crate) status: OwnedFd,
     pub(crate) go: BorrowedFd<'a>,
-    /// Process group to join; its own if none.
+    /// Process group to join; its own if none. One with a terminal has a session of its own.
     pub(crate) group: Option<i32>,
     /// The `oom_score_adj` to take on, if the supervisor has another.
     pub(crate) oom_score: Option<&'a str>,
@@ -118,14 +119,7 @@ impl Child<'_> {
 
     /// What needs root: process group, protection from the out-of-memory killer off, CPUs.
     fn privileged(&self) -> Result<Vec<String>, Failure> {
-        let pid = rustix::process::getpid();
-        let group = self
-            .group
-            .and_then(rustix::process::Pid::from_raw)
-            .unwrap_or(pid);
-        rustix::process::setpgid(Some(pid), Some(group)).map_err(|e| {
-            because(Stage::Node, "could not enter the step's process group")(e.into())
-        })?;
+        self.enter_group()?;
         if let Some(score) = self.oom_score {
             fs::write("/proc/self/oom_score_adj", score)
                 .map_err(because(Stage::Node, "could not reset oom_score_adj"))?;
@@ -151,6 +145,21 @@ impl Child<'_> {
         Ok(warnings)
     }
 
+    /// Joins the step's process group, or begins a session with the task's own terminal.
+    fn enter_group(&self) -> Result<(), Failure> {
+        if let End::Terminal(terminal) = &self.ends.stdin {
+            return terminal::take(terminal)
+                .map_err(because(Stage::Node, "could not take the task's terminal"));
+        }
+        let pid = rustix::process::getpid();
+        let group = self
+            .group
+            .and_then(rustix::process::Pid::from_raw)
+            .unwrap_or(pid);
+        rustix::process::setpgid(Some(pid), Some(group))
+            .map_err(|e| because(Stage::Node, "could not enter the step's process group")(e.into()))
+    }
+
     /// Enters the working directory as the user, or `/tmp` instead.
     fn enter_work_dir(&self) -> Result<Option<String>, Failure> {
         let dir = &self.spec.work_dir;
@@ -172,7 +181,7 @@ impl Child<'_> {
         let stdout = open_end(&self.ends.stdout, "stdout", OFlags::WRONLY)?;
         let stderr = match &self.ends.stderr {
             End::AsStdout => above(&stdout)?,
-            end @ (End::Null | End::Pipe(_) | End::File { .. }) => {
+            end @ (End::Null | End::Pipe(_) | End::Terminal(_) | End::File { .. }) => {
                 open_end(end, "stderr", OFlags::WRONLY)?
             }
         };
@@ -203,6 +212,13 @@ impl Child<'_> {
         match end {
             End::Pipe(_) if kind == FileType::Fifo => Ok(()),
             End::Pipe(_) => Err(Failure(Stage::Node, "a stream is not a pipe".into())),
+            End::Terminal(_)
+                if kind == FileType::CharacterDevice
+                    && terminal::is_one(rustix::fs::major(stat.st_rdev)) =>
+            {
+                Ok(())
+            }
+            End::Terminal(_) => Err(Failure(Stage::Node, "a stream is not a terminal".into())),
             End::File { path, .. } if kind == FileType::CharacterDevice => {
                 let (major, minor) = (
                     rustix::fs::major(stat.st_rdev),
@@ -279,7 +295,7 @@ fn lost() -> impl FnOnce(io::Error) -> Failure {
 fn open_end(end: &End, name: &str, access: OFlags) -> Result<OwnedFd, Failure> {
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = match end {
-        End::Pipe(fd) => return above(fd),
+        End::Pipe(fd) | End::Terminal(fd) => return above(fd),
         End::Null | End::AsStdout => open_above("/dev/null".as_ref(), flags),
         End::File { path, .. } if access == OFlags::RDONLY => open_above(path, flags),
         End::File { path, truncate } => {

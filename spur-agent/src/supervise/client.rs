@@ -44,6 +44,11 @@ impl Client {
         self.outward.len() < OUT_HIGH
     }
 
+    /// Bytes that wait to be sent.
+    pub(crate) fn waiting(&self) -> usize {
+        self.outward.len()
+    }
+
     /// Whether something waits to be sent.
     pub(crate) fn wants_out(&self) -> bool {
         !self.outward.is_empty()

@@ -1,16 +1,21 @@
 //! Ending a step before its time: a request, a last grace, a kill.
 
 use super::step::{Phase, Step};
+use super::task::Task;
 use super::{message, note};
 use crate::launch::EndReason;
 use crate::sys;
 use spur_core::id::StepKind;
 use spur_proto::wire::{Output, from_step};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long processes may survive `SIGKILL` (in an uninterruptible wait) before the supervisor stops waiting for them and
 /// leaves them to the agent; Slurm's `UnkillableStepTimeout`.
 const UNKILLABLE: Duration = Duration::from_secs(60);
+
+/// How long the end of a step waits for those who only attached to it.
+const VIEWERS_LAST: Duration = Duration::from_secs(1);
 
 /// Longest grace that is honoured: a year, so that deadlines can be computed.
 const MAX_GRACE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -22,12 +27,31 @@ pub(crate) struct Ending {
     kill_at: Option<Instant>,
     /// When the supervisor gives up waiting.
     give_up_at: Option<Instant>,
+    /// When those who attached are left with what they have.
+    leave_viewers_at: Option<Instant>,
 }
 
 impl Ending {
     /// The next moment at which something is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.kill_at.or(self.give_up_at)
+    }
+
+    /// The next moment at which the loop must look.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        let leave = self.leave_viewers_at.filter(|_| !self.viewers_left());
+        let all = [self.deadline(), leave];
+        all.into_iter().flatten().min()
+    }
+
+    /// The last message is queued: who attached has a little time to take it.
+    pub(crate) fn leave_viewers(&mut self, now: Instant) {
+        self.leave_viewers_at = Some(now + VIEWERS_LAST);
+    }
+
+    /// Whether those who attached have had that time.
+    pub(crate) fn viewers_left(&self) -> bool {
+        self.leave_viewers_at.is_some_and(|at| at <= Instant::now())
     }
 }
 
@@ -56,7 +80,7 @@ impl Step<'_> {
 
     /// The client went away: what it started ends.
     pub(crate) fn client_gone(&mut self) {
-        if self.client.take().is_some() && !matches!(self.phase, Phase::Draining | Phase::Closing) {
+        if self.audience.drop_client() && !matches!(self.phase, Phase::Draining | Phase::Closing) {
             note("the client is gone");
             self.end(
                 Duration::from_secs(self.spec.kill_wait.into()),
@@ -81,42 +105,28 @@ impl Step<'_> {
         self.signal_group(libc::SIGTERM);
     }
 
-    /// Whether others of the tasks' group, which were asked to end with them, still have time for it: what a shell waited for when
-    /// the signal took it.
+    /// Whether others of the tasks' groups, which were asked to end with them, still have time for it: what a shell waited for
+    /// when the signal took it.
     pub(crate) fn has_grace(&self) -> bool {
-        let group = self.tasks.first().map_or(0, |task| task.pid);
+        let lives = |group: &i32| sys::process::kill_group(*group, 0).is_ok();
         self.phase == Phase::Running
             && self.ending.kill_at.is_some()
-            && sys::process::kill_group(group, 0).is_ok()
+            && self.groups().iter().any(lives)
+    }
+
+    /// The process groups that the tasks were started in.
+    fn groups(&self) -> BTreeSet<i32> {
+        self.tasks.iter().map(|task| task.group).collect()
     }
 
     fn signal_group(&self, signal: i32) {
-        let Some(group) = self.tasks.first().map(|task| task.pid) else {
-            return;
-        };
-        let group_of = |pid| {
-            let pid = rustix::process::Pid::from_raw(pid);
-            rustix::process::getpgid(pid).is_ok_and(|group_of| group_of.as_raw_pid() == group)
-        };
-        // A task that was not reaped keeps the group's number from passing to somebody else.
-        let (members, others): (Vec<_>, Vec<_>) = self
-            .tasks
-            .iter()
-            .filter(|task| task.end.is_none())
-            .partition(|task| group_of(task.pid));
-        let sent = if members.is_empty() {
-            Ok(())
-        } else {
-            sys::process::kill_group(group, signal)
-        };
-        // A task that left the group, for a session of its own say, is still a task.
-        let sent = others.iter().fold(sent, |sent, task| {
-            sent.and(sys::process::kill(task.pid, signal))
-        });
-        if let Err(error) = sent {
-            note(&format!(
-                "could not send signal {signal} to the step: {error}"
-            ));
+        for group in self.groups() {
+            let started_there = self.tasks.iter().filter(|task| task.group == group);
+            if let Err(error) = signal_one(group, started_there, signal) {
+                note(&format!(
+                    "could not send signal {signal} to the step: {error}"
+                ));
+            }
         }
     }
 
@@ -129,7 +139,7 @@ impl Step<'_> {
             self.kill();
             if matches!(self.phase, Phase::Draining | Phase::Closing) {
                 // Only a client that does not take its output keeps us.
-                self.client = None;
+                self.audience.drop_client();
             }
         }
         self.ending.give_up_at.is_none_or(|at| now < at)
@@ -168,8 +178,33 @@ impl Step<'_> {
             stderr: true,
             data: text.into_bytes(),
         };
-        if self.spec.stdio.stderr == crate::launch::Output::Stream {
+        if self.spec.stdio.stderr == crate::launch::Output::Stream || self.spec.terminal.is_some() {
             self.tell(from_step::Kind::Output(output));
         }
     }
+}
+
+/// Sends a signal to a group, and to those of its tasks that left it.
+fn signal_one<'t>(
+    group: i32,
+    tasks: impl Iterator<Item = &'t Task>,
+    signal: i32,
+) -> std::io::Result<()> {
+    let group_of = |pid| {
+        let pid = rustix::process::Pid::from_raw(pid);
+        rustix::process::getpgid(pid).is_ok_and(|group_of| group_of.as_raw_pid() == group)
+    };
+    // A task that was not reaped keeps the group's number from passing to somebody else.
+    let (members, others): (Vec<_>, Vec<_>) = tasks
+        .filter(|task| task.end.is_none())
+        .partition(|task| group_of(task.pid));
+    let sent = if members.is_empty() {
+        Ok(())
+    } else {
+        sys::process::kill_group(group, signal)
+    };
+    // A task that left the group, for a session of its own say, is still a task.
+    others.iter().fold(sent, |sent, task| {
+        sent.and(sys::process::kill(task.pid, signal))
+    })
 }

@@ -4,11 +4,10 @@ use super::client::Gone;
 use super::note;
 use super::step::{Phase, Step};
 use super::task::Stream;
-use crate::launch::supervisor::{MAX_ORDER, Order};
+use crate::launch::supervisor::{self, Order};
 use crate::sys;
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::RecvFlags;
 use spur_proto::wire::{Stdin, to_step};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +22,7 @@ enum Source {
     Control,
     Signals,
     Client,
+    Viewer(usize),
     Cgroup,
     Status(usize),
     Stdin(usize),
@@ -49,10 +49,8 @@ impl Step<'_> {
             self.advance();
             self.flush();
             if self.phase == Phase::Closing
-                && self
-                    .client
-                    .as_ref()
-                    .is_none_or(|client| !client.wants_out())
+                && self.audience.client_has_all()
+                && (self.audience.viewers_have_all() || self.ending.viewers_left())
             {
                 return Ok(());
             }
@@ -71,7 +69,7 @@ impl Step<'_> {
         let (sources, mut fds): (Vec<_>, Vec<_>) = self.interests(inputs).into_iter().unzip();
         let left = self
             .ending
-            .deadline()
+            .wake()
             .map(|at| at.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -91,14 +89,17 @@ impl Step<'_> {
             (Source::Control, PollFd::new(&inputs.control, PollFlags::IN)),
             (Source::Signals, PollFd::new(&inputs.signals, PollFlags::IN)),
         ];
-        if let Some(client) = &self.client {
+        let stdin_room = self
+            .tasks
+            .iter()
+            .filter_map(|t| t.stdin.as_ref())
+            .all(|s| s.waiting() < STDIN_HIGH);
+        for (at, fd, flags) in self.audience.viewers(stdin_room) {
+            all.push((Source::Viewer(at), PollFd::from_borrowed_fd(fd, flags)));
+        }
+        if let Some(client) = self.audience.client() {
             let mut flags = PollFlags::empty();
-            let room = self
-                .tasks
-                .iter()
-                .filter_map(|t| t.stdin.as_ref())
-                .all(|s| s.waiting() < STDIN_HIGH);
-            flags.set(PollFlags::IN, client.is_open() && room);
+            flags.set(PollFlags::IN, client.is_open() && stdin_room);
             flags.set(PollFlags::OUT, client.wants_out());
             all.push((
                 Source::Client,
@@ -115,10 +116,7 @@ impl Step<'_> {
                 PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI),
             ));
         }
-        let room = self
-            .client
-            .as_ref()
-            .is_none_or(super::client::Client::has_room);
+        let room = self.audience.has_room();
         for (at, task) in self.tasks.iter().enumerate() {
             if let Some(status) = &task.status {
                 all.push((Source::Status(at), PollFd::new(status, PollFlags::IN)));
@@ -145,6 +143,7 @@ impl Step<'_> {
             Source::Control => self.take_orders(&inputs.control),
             Source::Signals => self.take_signals(&inputs.signals)?,
             Source::Client => self.serve_client(what),
+            Source::Viewer(at) => self.serve_viewer(at, what),
             // Only wakes the loop, which looks by itself.
             Source::Cgroup => {}
             Source::Status(at) => self.take_status(at),
@@ -155,17 +154,16 @@ impl Step<'_> {
     }
 
     fn take_orders(&mut self, control: &OwnedFd) {
-        let mut bytes = [0; MAX_ORDER];
-        while let Ok((count, _)) =
-            rustix::net::recv(control, bytes.as_mut_slice(), RecvFlags::DONTWAIT)
-        {
-            match rmp_serde::from_slice(bytes.get(..count).unwrap_or_default()) {
-                Ok(Order::Signal(number)) if (1..=64).contains(&number) => self.signal(number),
-                Ok(Order::End { grace_ms, reason }) => {
+        while let Ok((order, socket)) = supervisor::receive(control) {
+            match (order, socket) {
+                (Ok(Order::Signal(number)), _) if (1..=64).contains(&number) => self.signal(number),
+                (Ok(Order::End { grace_ms, reason }), _) => {
                     self.end(Duration::from_millis(grace_ms), reason)
                 }
-                Ok(Order::Signal(number)) => note(&format!("there is no signal {number}")),
-                Err(error) => note(&format!("an order is damaged: {error}")),
+                (Ok(Order::Attach), Some(socket)) => self.admit(socket),
+                (Ok(Order::Attach), None) => note("somebody attaches without a connection"),
+                (Ok(Order::Signal(number)), _) => note(&format!("there is no signal {number}")),
+                (Err(error), _) => note(&format!("an order is damaged: {error}")),
             }
         }
     }
@@ -185,7 +183,7 @@ impl Step<'_> {
     }
 
     fn serve_client(&mut self, what: PollFlags) {
-        let Some(client) = &mut self.client else {
+        let Some(client) = self.audience.client_mut() else {
             return;
         };
         let mut gone = what.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
@@ -200,31 +198,48 @@ impl Step<'_> {
     /// Carries out what the client sent.
     pub(crate) fn take_messages(&mut self) -> Result<(), Gone> {
         while let Some(message) = self
-            .client
-            .as_mut()
+            .audience
+            .client_mut()
             .map_or(Ok(None), super::client::Client::next)?
         {
             match message.kind {
-                Some(to_step::Kind::Stdin(Stdin { data, eof })) => self.input(&data.into(), eof),
+                Some(to_step::Kind::Stdin(Stdin { data, eof, task })) => {
+                    self.input(&data.into(), eof, task);
+                }
                 Some(to_step::Kind::Signal(signal)) => match u8::try_from(signal.number) {
                     Ok(number @ 1..=64) => self.signal(number),
                     _ => note(&format!("there is no signal {}", signal.number)),
                 },
-                // Terminals are not there yet; a second Open, or nothing, breaks the protocol.
-                Some(to_step::Kind::Window(_)) => {}
+                Some(to_step::Kind::Window(size)) => self.resize(crate::compose::window(&size)),
+                // A second one, or nothing, breaks the protocol.
                 Some(to_step::Kind::Open(_)) | None => return Err(Gone),
             }
         }
-        if self.client.as_ref().is_some_and(|client| !client.is_open()) {
-            self.input(&Bytes::new(), true);
+        if self
+            .audience
+            .client()
+            .is_some_and(|client| !client.is_open())
+        {
+            self.input(&Bytes::new(), true, None);
         }
         Ok(())
     }
 
-    /// Hands input to the tasks that get it.
-    pub(crate) fn input(&mut self, data: &Bytes, eof: bool) {
+    /// Somebody who attached may send input, and nothing else. Its end is the end of that input alone.
+    fn serve_viewer(&mut self, at: usize, what: PollFlags) {
+        for message in self.audience.hear(at, what) {
+            if let Some(to_step::Kind::Stdin(Stdin { data, task, .. })) = message.kind {
+                self.input(&data.into(), false, task);
+            }
+        }
+    }
+
+    /// Hands input to the tasks that get it: one of them only, if one is named.
+    pub(crate) fn input(&mut self, data: &Bytes, eof: bool, only: Option<u32>) {
         for at in 0..self.tasks.len() {
-            if let Some(stdin) = self.tasks.get_mut(at).and_then(|task| task.stdin.as_mut()) {
+            let task = self.tasks.get_mut(at);
+            let task = task.filter(|task| only.is_none_or(|only| only == task.id));
+            if let Some(stdin) = task.and_then(|task| task.stdin.as_mut()) {
                 stdin.push(data.clone(), eof);
             }
             self.feed(at);
@@ -241,21 +256,14 @@ impl Step<'_> {
     }
 
     fn pump(&mut self, at: usize, stream: Stream) {
-        let room = self
-            .client
-            .as_ref()
-            .is_none_or(super::client::Client::has_room);
+        let room = self.audience.has_room();
         if let Some(task) = self.tasks.get_mut(at).filter(|_| room) {
-            task.pump(stream, self.client.as_mut());
+            task.pump(stream, &mut self.audience);
         }
     }
 
     fn flush(&mut self) {
-        if self
-            .client
-            .as_mut()
-            .is_some_and(|client| client.flush().is_err())
-        {
+        if self.audience.flush().is_err() {
             self.client_gone();
         }
     }

@@ -1,5 +1,6 @@
 //! From the spec to what each task's child does: names expanded, files shared, pipes made.
 
+use super::terminal;
 use crate::launch::{Input, Output, StdinTo, StepLaunch, TaskLaunch};
 use rustix::pipe::PipeFlags;
 use spur_core::slurm::filename::{self, Names};
@@ -18,6 +19,8 @@ pub(crate) enum End {
     Null,
     /// This end of a pipe.
     Pipe(OwnedFd),
+    /// The task's side of its terminal.
+    Terminal(OwnedFd),
     /// A file to open, as the user.
     File { path: PathBuf, truncate: bool },
     /// For standard error: whatever standard output is.
@@ -57,6 +60,9 @@ impl<'a> Planner<'a> {
 
     /// Makes both sides of one task's streams.
     pub(crate) fn task(&mut self, task: &TaskLaunch) -> io::Result<(ChildEnds, OurEnds)> {
+        if self.spec.terminal.is_some() {
+            return self.on_terminal(task);
+        }
         let mut ours = OurEnds::default();
         let stdin = match &self.spec.stdio.stdin {
             Input::Null => End::Null,
@@ -84,6 +90,30 @@ impl<'a> Planner<'a> {
             },
             ours,
         ))
+    }
+
+    /// A terminal on all streams for the task that gets one, nothing for the others.
+    fn on_terminal(&self, task: &TaskLaunch) -> io::Result<(ChildEnds, OurEnds)> {
+        let Some(window) = self.spec.terminal_of(task) else {
+            let nothing = ChildEnds {
+                stdin: End::Null,
+                stdout: End::Null,
+                stderr: End::Null,
+            };
+            return Ok((nothing, OurEnds::default()));
+        };
+        let (ours, theirs) = terminal::open(&self.spec.owner, window)?;
+        let theirs = ChildEnds {
+            stdin: End::Terminal(theirs.try_clone()?),
+            stdout: End::Terminal(theirs.try_clone()?),
+            stderr: End::Terminal(theirs),
+        };
+        let ours = OurEnds {
+            stdin: Some(ours.try_clone()?),
+            stdout: Some(ours),
+            stderr: None,
+        };
+        Ok((theirs, ours))
     }
 
     fn output(

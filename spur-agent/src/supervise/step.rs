@@ -1,7 +1,7 @@
 //! A step's life on this node: children are made and proven, let go together, watched, and what is left is killed.
 
+use super::audience::Audience;
 use super::child::Child;
-use super::client::Client;
 use super::ending::Ending;
 use super::plan::Planner;
 use super::program;
@@ -9,7 +9,7 @@ use super::status::{self, Stage, Status};
 use super::task::{Before, Task};
 use super::{message, note, now};
 use crate::cgroup::{Cgroup, Events};
-use crate::launch::{ExitRecord, StepLaunch, TaskEnd};
+use crate::launch::{ExitRecord, StepLaunch, TaskEnd, Window};
 use crate::sys;
 use crate::sys::process::Reaped;
 use spur_core::job::state::ExitStatus;
@@ -17,6 +17,7 @@ use spur_proto::wire::{Ended, Started, StepError, TaskExit, from_step};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 /// Where the step is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) struct Step<'a> {
     pub(crate) cgroup: Cgroup,
     pub(crate) phase: Phase,
     pub(crate) tasks: Vec<Task>,
-    pub(crate) client: Option<Client>,
+    pub(crate) audience: Audience,
     /// Lets the children go, one byte each.
     pub(crate) go: Option<OwnedFd>,
     pub(crate) ending: Ending,
@@ -59,7 +60,7 @@ impl<'a> Step<'a> {
         spec: &'a StepLaunch,
         dir: &'a Path,
         cgroup: Cgroup,
-        client: Option<Client>,
+        audience: Audience,
     ) -> Self {
         Self {
             spec,
@@ -67,7 +68,7 @@ impl<'a> Step<'a> {
             cgroup,
             phase: Phase::Starting,
             tasks: Vec::new(),
-            client,
+            audience,
             go: None,
             ending: Ending::default(),
             stderr: None,
@@ -99,7 +100,8 @@ impl<'a> Step<'a> {
         for task in &self.spec.tasks {
             let (ends, ours) = planner.task(task)?;
             let (our_status, status) = status::pair()?;
-            let group = self.tasks.first().map(|first| first.pid);
+            let own_session = self.spec.terminal_of(task).is_some();
+            let group = self.group().filter(|_| !own_session);
             let child = Child {
                 spec: self.spec,
                 task,
@@ -111,15 +113,38 @@ impl<'a> Step<'a> {
                 oom_score: self.oom_score.as_deref(),
             };
             let pid = sys::clone::clone_into(self.cgroup.as_fd(), || child.run())?;
-            self.tasks.push(Task::new(task.id, pid, our_status, ours));
-            // All tasks share the first one's group. The child does the same; but the group must be there for the next child.
+            let group = group.unwrap_or(pid);
+            self.tasks
+                .push(Task::new(task.id, (pid, group), our_status, ours));
+            if own_session {
+                continue;
+            }
+            // The child does the same; but the group must be there for the next child.
             let (member, leader) = (
                 rustix::process::Pid::from_raw(pid),
-                rustix::process::Pid::from_raw(group.unwrap_or(pid)),
+                rustix::process::Pid::from_raw(group),
             );
             rustix::process::setpgid(member, leader)?;
         }
         Ok(())
+    }
+
+    /// The group that tasks share: that of the first without a session of its own.
+    fn group(&self) -> Option<i32> {
+        let shared = self.tasks.iter().zip(&self.spec.tasks);
+        let mut shared = shared.filter(|(_, spec)| self.spec.terminal_of(spec).is_none());
+        shared.next().map(|(task, _)| task.group)
+    }
+
+    /// The client's terminal has another size now.
+    pub(crate) fn resize(&self, window: Window) {
+        let first = self.tasks.iter().zip(&self.spec.tasks);
+        let mut first = first.filter(|(_, spec)| self.spec.terminal_of(spec).is_some());
+        if let Some(terminal) = first.next().and_then(|(task, _)| task.stdout.as_ref())
+            && let Err(error) = super::terminal::resize(terminal, window)
+        {
+            note(&format!("could not resize the task's terminal: {error}"));
+        }
     }
 
     /// Takes a child's report.
@@ -166,15 +191,40 @@ impl<'a> Step<'a> {
         }
         self.phase = Phase::Running;
         self.record.started = now();
-        let pids = self
-            .tasks
-            .iter()
-            .filter_map(|task| u32::try_from(task.pid).ok())
-            .collect();
-        self.tell(from_step::Kind::Started(Started { pids }));
+        let started = self.started();
+        self.tell(started);
         let early = std::mem::take(&mut self.early_signals);
         for signal in (1..=64u8).filter(|signal| early & (1 << signal) != 0) {
             self.signal(signal);
+        }
+    }
+
+    /// That the tasks run.
+    fn started(&self) -> from_step::Kind {
+        let pids = self.tasks.iter();
+        let pids = pids.filter_map(|task| u32::try_from(task.pid).ok());
+        from_step::Kind::Started(Started {
+            pids: pids.collect(),
+        })
+    }
+
+    /// Somebody attaches: hears that the tasks run and which have ended, and then what all hear.
+    pub(crate) fn admit(&mut self, socket: OwnedFd) {
+        let mut first = Vec::new();
+        match self.phase {
+            Phase::Starting => {}
+            Phase::Running | Phase::Draining => {
+                first.push(self.started());
+                let told = self.tasks.iter().filter(|task| task.told);
+                first.extend(told.filter_map(|task| task.end).map(exit_of));
+            }
+            // The connection ends, as that of the others.
+            Phase::Closing => return,
+        }
+        match self.audience.admit(socket, first) {
+            Ok(true) => {}
+            Ok(false) => note("nobody else may attach: too many did"),
+            Err(error) => note(&format!("nobody could attach: {error}")),
         }
     }
 
@@ -275,18 +325,11 @@ impl<'a> Step<'a> {
             let Some(end) = task.end.filter(|_| !task.told) else {
                 continue;
             };
-            if !task.drain(Before::Exit, &mut self.client) {
+            if !task.drain(Before::Exit, &mut self.audience) {
                 continue;
             }
             task.told = true;
-            if let Some(client) = &mut self.client {
-                client.queue(from_step::Kind::Exit(TaskExit {
-                    task: end.id,
-                    code: end.exit.code.into(),
-                    signal: end.exit.signal.into(),
-                    core_dumped: end.core,
-                }));
-            }
+            self.audience.tell(exit_of(end));
         }
     }
 
@@ -329,7 +372,7 @@ impl<'a> Step<'a> {
     fn drained(&mut self) -> bool {
         let mut all = true;
         for task in &mut self.tasks {
-            all &= task.drain(Before::Ended, &mut self.client);
+            all &= task.drain(Before::Ended, &mut self.audience);
         }
         all && self
             .tasks
@@ -347,6 +390,7 @@ impl<'a> Step<'a> {
         };
         self.tell(from_step::Kind::Ended(ended));
         self.phase = Phase::Closing;
+        self.ending.leave_viewers(Instant::now());
     }
 
     /// Kills all that is in the step's cgroup.
@@ -356,12 +400,20 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Queues a message for the client, if there is one.
+    /// Queues a message for all who listen.
     pub(crate) fn tell(&mut self, kind: from_step::Kind) {
-        if let Some(client) = &mut self.client {
-            client.queue(kind);
-        }
+        self.audience.tell(kind);
     }
+}
+
+/// The message of a task's end.
+fn exit_of(end: TaskEnd) -> from_step::Kind {
+    from_step::Kind::Exit(TaskExit {
+        task: end.id,
+        code: end.exit.code.into(),
+        signal: end.exit.signal.into(),
+        core_dumped: end.core,
+    })
 }
 
 /// A status as a shell counts it.

@@ -1,10 +1,10 @@
 //! One task as its parent sees it: its pipes and how it ended.
 
-use super::client::Client;
+use super::audience::Audience;
 use super::plan::OurEnds;
 use crate::launch::TaskEnd;
 use bytes::{Buf, Bytes};
-use spur_proto::wire::{Output, from_step};
+use spur_proto::wire::Output;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
@@ -29,6 +29,8 @@ pub(crate) enum Before {
 pub(crate) struct Task {
     pub(crate) id: u32,
     pub(crate) pid: i32,
+    /// Its process group when it started.
+    pub(crate) group: i32,
     /// Open until exec (or death).
     pub(crate) status: Option<OwnedFd>,
     pub(crate) ready: bool,
@@ -61,10 +63,11 @@ pub(crate) enum Flow {
 }
 
 impl Task {
-    pub(crate) fn new(id: u32, pid: i32, status: OwnedFd, ends: OurEnds) -> Self {
+    pub(crate) fn new(id: u32, (pid, group): (i32, i32), status: OwnedFd, ends: OurEnds) -> Self {
         Self {
             id,
             pid,
+            group,
             status: Some(status),
             ready: false,
             stdin: ends.stdin.map(Stdin::new),
@@ -76,8 +79,8 @@ impl Task {
         }
     }
 
-    /// Moves one chunk of a stream's output to the client, or drops it if there is no client.
-    pub(crate) fn pump(&mut self, stream: Stream, client: Option<&mut Client>) -> Flow {
+    /// Moves one chunk of a stream's output to those who listen, or drops it if nobody does.
+    pub(crate) fn pump(&mut self, stream: Stream, to: &mut Audience) -> Flow {
         let slot = match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -89,15 +92,13 @@ impl Task {
         match rustix::io::read(&*pipe, &mut data) {
             Ok(0) => {}
             Ok(count) => {
-                if let Some(client) = client {
-                    data.truncate(count);
-                    let stderr = stream == Stream::Stderr;
-                    client.queue(from_step::Kind::Output(Output {
-                        task: self.id,
-                        stderr,
-                        data,
-                    }));
-                }
+                data.truncate(count);
+                let stderr = stream == Stream::Stderr;
+                to.output(Output {
+                    task: self.id,
+                    stderr,
+                    data,
+                });
                 return Flow::More;
             }
             Err(rustix::io::Errno::AGAIN) => return Flow::Empty,
@@ -111,13 +112,13 @@ impl Task {
 
     /// Moves all output that is there now, but of each stream no more than its writers can have left in it; `false` if the
     /// client has no room for it.
-    pub(crate) fn drain(&mut self, before: Before, client: &mut Option<Client>) -> bool {
+    pub(crate) fn drain(&mut self, before: Before, to: &mut Audience) -> bool {
         for stream in [Stream::Stdout, Stream::Stderr] {
             while self.left[before as usize][stream as usize] > 0 {
-                if !client.as_ref().is_none_or(Client::has_room) {
+                if !to.has_room() {
                     return false;
                 }
-                if self.pump(stream, client.as_mut()) != Flow::More {
+                if self.pump(stream, to) != Flow::More {
                     break;
                 }
                 let left = &mut self.left[before as usize][stream as usize];

@@ -129,6 +129,7 @@ pub fn ticket(step: &StepOrder, uid: u32) -> Vec<u8> {
         uid: Uid(uid),
         generation: step.generation,
         expires: Millis(u64::MAX / 2),
+        attach: false,
     };
     sign(TOKEN, &ticket)
 }

@@ -98,11 +98,13 @@ fn standard_input_goes_around_to_whom_it_is_meant() {
             client.send(to_step::Kind::Stdin(Stdin {
                 data: chunk.into(),
                 eof: false,
+                task: None,
             }));
         }
         client.send(to_step::Kind::Stdin(Stdin {
             data: Vec::new(),
             eof: true,
+            task: None,
         }));
         let heard = client.finish();
         for id in 0..3 {
@@ -129,6 +131,7 @@ fn a_half_closed_client_ends_input_but_hears_on() {
     client.send(to_step::Kind::Stdin(Stdin {
         data: b"in\n".into(),
         eof: false,
+        task: None,
     }));
     client
         .socket
@@ -150,6 +153,7 @@ fn bytes_that_the_agent_read_ahead_are_not_lost() {
     let early = Stdin {
         data: b"early\n".into(),
         eof: true,
+        task: None,
     };
     let frame = spur_proto::wire::ToStep {
         kind: Some(to_step::Kind::Stdin(early)),
@@ -170,6 +174,7 @@ fn input_that_nobody_takes_is_dropped() {
         client.send(to_step::Kind::Stdin(Stdin {
             data: vec![0; 60_000],
             eof: false,
+            task: None,
         }));
     }
     client.send(to_step::Kind::Signal(spur_proto::wire::Signal {
@@ -193,6 +198,7 @@ fn input_for_many_slow_tasks_costs_little_memory() {
     let input = Stdin {
         data: vec![7; 100_000],
         eof: false,
+        task: None,
     };
     let frame = spur_proto::wire::ToStep {
         kind: Some(to_step::Kind::Stdin(input)),

@@ -85,6 +85,7 @@ impl Bench {
             kill_wait: 30,
             client_early: serde_bytes::ByteBuf::new(),
             fenced: Vec::new(),
+            terminal: None,
         }
     }
 
@@ -181,6 +182,8 @@ pub struct Heard {
     pub errors: Vec<spur_proto::wire::StepError>,
     pub ended: Option<spur_proto::wire::Ended>,
     pub record: ExitRecord,
+    /// Bytes that passed by.
+    pub skipped: u64,
 }
 
 impl Heard {
@@ -208,6 +211,7 @@ impl Heard {
             }
             from_step::Kind::Exit(exit) => self.exits.push(exit),
             from_step::Kind::Error(error) => self.errors.push(error),
+            from_step::Kind::Skipped(skipped) => self.skipped += skipped.bytes,
             from_step::Kind::Ended(ended) => self.ended = Some(ended),
         }
     }

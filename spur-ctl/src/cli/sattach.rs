@@ -1,13 +1,47 @@
-//! `sattach`: reads its arguments as Slurm's does. Attaching itself is not available yet.
+//! `sattach`: joins a step that runs, hears what its tasks say from then on, and leaves it as it is.
+
+mod session;
 
 use super::failure::Failure;
 use super::flags::getopt::Options;
 use super::flags::{Command, help};
-use super::process;
 use super::resolve::filter::named;
+use super::resolve::numbers;
+use super::{link, output, process};
+use spur_core::api::{Grant, Reply, Request};
+use spur_core::id::{JobId, StepKind};
+use spur_core::slurm::hostlist;
+
+/// Which tasks are heard, and which hears.
+#[derive(Clone, Copy, Debug, Default)]
+struct Filters {
+    /// Gets standard input alone.
+    input: Option<u32>,
+    /// Of standard output and error: only this task's.
+    output: [Option<u32>; 2],
+}
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
+    let (job, step) = asked(options)?;
+    let filters = filters(options)?;
+    let unknown = |why: &str| {
+        let why = format!("Could not get job step info: {why}");
+        Failure::error(Command::Sattach, why)
+    };
+    let answer = link::question(&Request::Attach { job, step });
+    let Reply::Granted(grant) = answer.map_err(|trouble| unknown(&trouble.text()))? else {
+        return Err(unknown(&link::unexpected().text()));
+    };
+    if options.on("layout") {
+        output::print(&layout(&grant));
+        return Ok(0);
+    }
+    link::run(session::run(options, &grant, filters))
+}
+
+/// The step that is named.
+fn asked(options: &Options) -> Result<(JobId, StepKind), Failure> {
     let usage = |why: &str| {
         let mut failure = Failure::error(Command::Sattach, why);
         failure.text.push_str(&help::usage(Command::Sattach));
@@ -16,20 +50,57 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     let [step] = options.operands.as_slice() else {
         return Err(usage("too many parameters"));
     };
-    let step = process::text(step);
-    if !step.contains('.') || !step.starts_with(|c: char| c.is_ascii_digit()) {
+    let text = process::text(step);
+    if !text.contains('.') || !text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(usage("Failed to parse stepid from command line options"));
     }
-    if named(&step).is_none_or(|named| named.step.is_none()) {
-        let job = step.split('.').next().unwrap_or_default();
-        return Err(Failure::fatal(
-            Command::Sattach,
-            format!("Bad step specified: {job}"),
-        ));
+    if text.ends_with(".batch") || text.ends_with(".extern") {
+        let why = "Cannot be used with extern or batch steps";
+        return Err(Failure::error(Command::Sattach, why));
     }
-    let why = format!(
-        "attaching to a running step is not available yet: start it with --output=FILE, or see the output of the srun that \
-         started {step}"
+    let step = named(&text).and_then(|named| Some((named.job, named.step?)));
+    step.ok_or_else(|| {
+        let job = text.split('.').next().unwrap_or_default();
+        Failure::fatal(Command::Sattach, format!("Bad step specified: {job}"))
+    })
+}
+
+fn filters(options: &Options) -> Result<Filters, Failure> {
+    let task = |long| numbers::number(options, long, 0);
+    let (input, output, error) = (
+        task("input-filter")?,
+        task("output-filter")?,
+        task("error-filter")?,
     );
-    Err(Failure::error(Command::Sattach, why))
+    let any = input.or(output).or(error);
+    if any.is_some() && options.on("pty") {
+        let why = "don't specify both --pty and I/O filtering";
+        return Err(Failure::error(Command::Sattach, why));
+    }
+    Ok(Filters {
+        input,
+        output: [output, error.or(output)],
+    })
+}
+
+/// What `--layout` prints.
+fn layout(grant: &Grant) -> String {
+    let names: Vec<&str> = grant.nodes.iter().map(|node| node.name.as_str()).collect();
+    let tasks: usize = grant.nodes.iter().map(|node| node.task_ids.len()).sum();
+    let head = format!(
+        "Job step layout:\n\t{tasks} tasks, {} nodes ({})\n\n",
+        names.len(),
+        hostlist::compress(&names)
+    );
+    let line = |(at, node): (usize, &spur_core::api::GrantNode)| {
+        let ids: Vec<String> = node.task_ids.iter().map(|id| format!("{id} ")).collect();
+        let count = ids.len();
+        format!(
+            "\tNode {at} ({}), {count} task(s): {}\n",
+            node.name,
+            ids.concat()
+        )
+    };
+    let lines = grant.nodes.iter().enumerate().map(line);
+    head + &lines.collect::<String>()
 }

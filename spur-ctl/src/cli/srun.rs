@@ -5,10 +5,12 @@ pub mod grant;
 pub mod interrupt;
 pub mod label;
 pub mod printer;
+pub mod programs;
 pub mod session;
 pub mod signals;
 pub mod stdin;
 pub mod tasks;
+pub mod terminal;
 pub mod wire;
 
 use super::failure::Failure;
@@ -30,6 +32,8 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     }
     let mut parts = het::split(options.clone(), process::var)?;
     het::settle(&mut parts);
+    let programs = parts.iter_mut().map(programs::read);
+    let programs = programs.collect::<Result<Vec<_>, _>>()?;
     if parts.iter().any(|part| part.operands.is_empty()) {
         return Err(Failure::fatal(
             Command::Srun,
@@ -50,7 +54,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     session::check(&parts, &here)?;
     link::run(async {
         let granted = grant::obtain(&parts, &here).await?;
-        session::run(&parts, &here, granted).await
+        session::run((&parts, programs), &here, granted).await
     })
 }
 

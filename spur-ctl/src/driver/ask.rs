@@ -141,6 +141,8 @@ pub enum Act {
     StepHet(JobId, Vec<(u32, StepSpec)>),
     /// Grant a step.
     Step(JobId, Box<StepSpec>),
+    /// Say how to reach a step that runs.
+    Attach(JobId, StepKind),
     /// Give an allocation back.
     Finish(JobId, ExitStatus),
     /// End or signal jobs; each is answered for.

@@ -96,6 +96,7 @@ impl Writer {
                 .map(|(job, notices)| Reply::Submitted { job, notices }),
             Act::StepHet(leader, parts) => self.step_het(turn, leader, parts, caller),
             Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
+            Act::Attach(job, step) => self.attach(turn, job, step, caller),
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
                 jobs,

@@ -6,7 +6,7 @@ use super::turn::Turn;
 use spur_core::api::{Caller, Grant, GrantNode, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
 use spur_core::id::{JobId, StepId, StepKind};
-use spur_core::job::step::{StepSpec, grant};
+use spur_core::job::step::{StepSpec, StepState, grant};
 use spur_core::view;
 use spur_proto::ticket::{self, Ticket};
 
@@ -65,16 +65,28 @@ impl Writer {
             })?;
         }
         let grants = parts.iter();
-        let grants = grants.map(|(id, _)| self.describe_grant(turn, *id, step, caller));
+        let grants = grants.map(|(id, _)| self.describe_grant(turn, (*id, step), caller, false));
         grants.collect()
     }
 
+    /// Says how to join a step that runs.
+    pub(super) fn attach(&self, turn: &Turn, id: JobId, kind: StepKind, caller: &Caller) -> Answer {
+        let job = self.cluster.jobs.get(&id).ok_or_else(|| unknown(id))?;
+        let step = job.steps.get(&kind);
+        if step.is_none_or(|step| step.state != StepState::Running) {
+            return Err(unknown(id));
+        }
+        let grant = self.describe_grant(turn, (id, kind), caller, true)?;
+        Ok(Reply::Granted(Box::new(grant)))
+    }
+
+    /// How to reach a step: to start it, or to join it.
     fn describe_grant(
         &self,
         turn: &Turn,
-        id: JobId,
-        kind: StepKind,
+        (id, kind): (JobId, StepKind),
         caller: &Caller,
+        attach: bool,
     ) -> Result<Grant, Refusal> {
         let unknown = || unknown(id);
         let job = self.cluster.jobs.get(&id).ok_or_else(unknown)?;
@@ -91,6 +103,7 @@ impl Writer {
                 uid: caller.uid,
                 generation: job.generation,
                 expires,
+                attach,
             };
             Some(GrantNode {
                 name: node.name.clone(),

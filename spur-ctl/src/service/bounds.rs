@@ -72,6 +72,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         Request::Manage(request) => manage_fits(request),
         Request::Ping
         | Request::AwaitAllocation { .. }
+        | Request::Attach { .. }
         | Request::Finish { .. }
         | Request::AwaitEnd { .. }
         | Request::AwaitCleaned { .. }

@@ -97,6 +97,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
             return ((9001, "SPUR_AWAIT_END"), true);
         }
         Request::Step { .. } | Request::StepHet { .. } => (5001, "REQUEST_JOB_STEP_CREATE"),
+        Request::Attach { .. } => (5021, "REQUEST_STEP_LAYOUT"),
         Request::Finish { .. } => (5017, "REQUEST_COMPLETE_JOB_ALLOCATION"),
         Request::Cancel { step: Some(_), .. } => (5005, "REQUEST_CANCEL_JOB_STEP"),
         Request::Cancel { .. } => (5032, "REQUEST_KILL_JOB"),

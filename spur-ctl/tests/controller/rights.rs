@@ -6,7 +6,7 @@ use crate::process::{Asker, Controller, spec, step};
 use rustix::process::{Gid, Uid};
 use spur_core::api::{JobFilter, Refusal, RefusalKind, Reply, Request};
 use spur_core::cluster::Cluster;
-use spur_core::id::JobId;
+use spur_core::id::{JobId, StepKind};
 use spur_core::job::array::JobTarget;
 use spur_core::job::change::JobChange;
 use spur_core::job::spec::JobKind;
@@ -100,6 +100,10 @@ fn on_job(job: JobId) -> Vec<Request> {
         Request::AwaitAllocation { job },
         Request::AwaitEnd { job },
         Request::Step { job, step: step() },
+        Request::Attach {
+            job,
+            step: StepKind::Numbered(0),
+        },
         Request::Requeue { job },
         Request::Finish {
             job,

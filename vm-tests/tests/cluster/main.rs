@@ -15,6 +15,7 @@ mod leftovers;
 mod log_tail;
 mod names;
 mod records;
+mod steps;
 mod teardown;
 mod usage;
 mod waiting;

@@ -81,8 +81,7 @@ pub(super) static ROWS: &[Flag] = &[
         "multi-prog",
         SRUN,
         "the command is a file of programs for tasks",
-    )
-    .refused("several programs in one step are not available yet"),
+    ),
     on("no-allocate", SRUN, "run on nodes without an allocation")
         .short('Z')
         .refused("nothing runs without an allocation"),
@@ -103,7 +102,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("prolog", "PROGRAM", SRUN, "run before the step")
         .env(SRUN, "PROLOG")
         .refused(NO_HOOKS),
-    opt("pty", "FD", SRUN, "give task 0 a terminal").refused("terminals are not available yet"),
+    opt("pty", "FD", SRUN, "give task 0 a terminal"),
     on(
         "quit-on-interrupt",
         SRUN,

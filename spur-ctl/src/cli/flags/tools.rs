@@ -6,7 +6,6 @@ use super::{
 };
 
 const ONLY_LOCAL: &str = "there is only this cluster";
-const NO_ATTACH: &str = "attaching to a running step is not available yet";
 /// Commands that print tables with separators on request.
 const TABLES: Commands = SSHARE.and(SREPORT).and(SACCTMGR);
 /// Commands with JSON and YAML.
@@ -56,8 +55,7 @@ pub(super) static ROWS: &[Flag] = &[
         "TASK",
         SATTACH,
         "standard error of this task only",
-    )
-    .refused(NO_ATTACH),
+    ),
     val("exclude", "PATHS", SBCAST, "libraries not to copy")
         .env(SBCAST, "EXCLUDE")
         .ineffective("only the file itself is copied")
@@ -91,8 +89,7 @@ pub(super) static ROWS: &[Flag] = &[
         "TASK",
         SATTACH,
         "standard input to this task only",
-    )
-    .refused(NO_ATTACH),
+    ),
     val(
         "jobid",
         "JOB[.STEP]",
@@ -103,10 +100,8 @@ pub(super) static ROWS: &[Flag] = &[
     .env_exact(&[(SBCAST, "SLURM_JOB_ID"), (SBCAST, "SLURM_JOBID")]),
     opt("jobs", "LIST", SPRIO, "only these jobs").short('j'),
     opt("json", "PARSER", DATA, "JSON"),
-    on("label", SATTACH, "put the task's number before each line")
-        .short('l')
-        .refused(NO_ATTACH),
-    on("layout", SATTACH, "show which task runs where, and end").refused(NO_ATTACH),
+    on("label", SATTACH, "put the task's number before each line").short('l'),
+    on("layout", SATTACH, "show which task runs where, and end"),
     on("list", SCRONTAB, "show the table").short('l'),
     on("local", SPRIO.and(SREPORT), "only this cluster").implied(ONLY_LOCAL),
     on("long", SPRIO.and(SSHARE), "more columns").short('l'),
@@ -120,8 +115,7 @@ pub(super) static ROWS: &[Flag] = &[
         "TASK",
         SATTACH,
         "standard output of this task only",
-    )
-    .refused(NO_ATTACH),
+    ),
     on("parsable", TABLES, "fields parted and ended by |").short('p'),
     on("parsable2", TABLES, "fields parted by |").short('P'),
     val("partition", "LIST", SPRIO, "only jobs in these partitions").short('p'),
@@ -129,8 +123,7 @@ pub(super) static ROWS: &[Flag] = &[
     on("preserve", SBCAST, "keep times and mode")
         .short('p')
         .env(SBCAST, "PRESERVE"),
-    on("pty", SATTACH, "connect to the terminal of task 0")
-        .refused("terminals are not available yet"),
+    on("pty", SATTACH, "connect to the terminal of task 0"),
     on(
         "quiet",
         SATTACH.and(SREPORT).and(SACCTMGR).and(STRIGGER),

@@ -3,6 +3,8 @@
 mod begin;
 mod due;
 mod hear;
+mod screen;
+mod watch;
 
 use super::super::failure::Failure;
 use super::super::flags::Command;
@@ -15,14 +17,16 @@ use super::grant::Granted;
 use super::interrupt::{Answer, Interrupts};
 use super::label::Labels;
 use super::printer::Printer;
-use super::signals::{CONT, INT, KILL, TERM};
+use super::programs::{self, Programs};
+use super::signals::{CONT, INT, KILL, TERM, WINCH};
 use super::tasks::Tasks;
+use super::terminal::Terminal;
 use super::wire::{self, Link};
 use super::{say, stdin, verbose};
-use begin::begin;
 pub use begin::check;
+use begin::{Begun, begin};
 use due::Due;
-use spur_core::api::{Grant, JobFilter, Reply, Request};
+use spur_core::api::{Grant, JobFilter, Request};
 use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
@@ -33,9 +37,6 @@ use tokio::sync::Notify;
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
-/// Pause before srun watches its job at the controller, so that short jobs cost one call less. Must be well below the
-/// controller's patience with owners that do not watch (30 s).
-const WATCH_AFTER: Duration = Duration::from_secs(1);
 /// How long a last word to the controller may take.
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// How long srun waits for the controller to hear of the job's end from its nodes.
@@ -81,10 +82,16 @@ struct Session<'a> {
     /// That it is ended from outside was said.
     aborted: bool,
     cancelled: bool,
+    /// srun's own, while a task has one.
+    terminal: Option<Terminal>,
 }
 
 /// Runs the step; the answer is srun's exit code.
-pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Result<u8, Failure> {
+pub async fn run(
+    (parts, programs): (&[Options], Vec<Option<Programs>>),
+    here: &Surroundings,
+    granted: Granted,
+) -> Result<u8, Failure> {
     let Granted {
         grant,
         parts: of_node,
@@ -93,16 +100,24 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
     let options = &parts[0];
     // Whatever fails here, the job that was granted does not stay behind.
     let begun = begin(parts, here, &grant, own_job);
-    let (streams, outlet, mut signals, opens) = match begun {
+    let Begun {
+        streams,
+        outlet,
+        mut signals,
+        opens,
+        terminal,
+    } = match begun {
         Ok(begun) => begun,
         Err(failure) => {
             give_up(&grant, own_job).await;
             return Err(failure);
         }
     };
-    let (links, mut inbox) = wire::connect(&grant, &opens, &of_node);
+    let programs = programs::number(programs, &grant, &of_node);
+    let (links, mut inbox) = wire::connect(&grant, (&opens, &programs), &of_node);
     let outlets: Vec<usize> = of_node.iter().map(|part| outlet[*part]).collect();
     let mut session = Session::new(options, &grant, own_job, links);
+    session.terminal = terminal;
     let shares = |streams: &Streams| matches!(streams.stdin, Feed::All | Feed::Task(_));
     let shares: Vec<bool> = streams.iter().map(shares).collect();
     for (at, streams) in streams.into_iter().enumerate() {
@@ -115,33 +130,14 @@ pub async fn run(parts: &[Options], here: &Surroundings, granted: Granted) -> Re
             let links = session.links.iter().zip(&outlets);
             let fed = |outlet: usize| outlet == at || at == 0 && shares[outlet];
             let links = links.filter(|(_, outlet)| fed(**outlet));
-            stdin::pump(streams.stdin, links.map(|(link, _)| link.clone()).collect());
+            let links = links.map(|(link, _)| link.clone()).collect();
+            stdin::pump(streams.stdin, links, None);
         }
     }
     session.outlets = outlets;
     session.announce();
     super::tell_topology(options).await;
-    let mut watch = std::pin::pin!(watch(&grant));
-    let (mut watching, mut read) = (true, true);
-    let gone = Arc::clone(&session.gone);
-    while !session.over() {
-        let deadline = session.due.next();
-        tokio::select! {
-            biased;
-            Some((at, news)) = inbox.recv() => session.hear(at, news).await,
-            Some(signal) = signals.recv() => session.signal(signal).await,
-            () = due::until(deadline) => session.on_time().await,
-            // As Slurm's srun, on SIGPIPE.
-            () = gone.notified(), if read => {
-                read = false;
-                session.pass(KILL).await;
-            }
-            state = &mut watch, if watching => {
-                watching = false;
-                session.job_ended(state);
-            }
-        }
-    }
+    session.follow(&mut inbox, &mut signals).await;
     Ok(session.finish().await)
 }
 
@@ -165,15 +161,6 @@ async fn give_up(grant: &Grant, own_job: bool) {
 async fn settle(grant: &Grant) {
     let request = Request::AwaitEnd { job: grant.job.id };
     tokio::time::timeout(SETTLE, link::ask(&request)).await.ok();
-}
-
-/// Watches the job: an owner must, or the controller takes a job of its own for abandoned. Returns when the job has ended.
-async fn watch(grant: &Grant) -> JobState {
-    tokio::time::sleep(WATCH_AFTER).await;
-    match link::wait_for(&Request::AwaitEnd { job: grant.job.id }).await {
-        Ok(Reply::Ended { job }) => job.state,
-        Ok(_) | Err(_) => std::future::pending().await,
-    }
 }
 
 fn open(
@@ -221,6 +208,8 @@ fn open(
             Feed::All | Feed::Task(_) | Feed::None | Feed::File(_) => Vec::new(),
         },
         append: streams.append,
+        terminal: None,
+        programs: Vec::new(),
         kill_on_bad_exit: kill_on_bad_exit(options),
         stdin_to,
     })
@@ -291,6 +280,7 @@ impl<'a> Session<'a> {
             forced: false,
             aborted: false,
             cancelled: false,
+            terminal: None,
         }
     }
 
@@ -373,8 +363,10 @@ impl<'a> Session<'a> {
             1 | 3 | TERM => self.force_end().await,
             CONT => {
                 say(self.options, "got SIGCONT");
+                self.on_terminal();
                 self.pass(CONT).await;
             }
+            WINCH => self.resized(),
             other => self.pass(other).await,
         }
     }
@@ -455,6 +447,8 @@ impl<'a> Session<'a> {
 
     /// Last words, and the exit code.
     async fn finish(mut self) -> u8 {
+        // What the task printed last is still printed as it is, by the printers: only keys mean again what they did.
+        drop(self.terminal.take());
         self.report();
         if self.tasks.any_killed() {
             say(

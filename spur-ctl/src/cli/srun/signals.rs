@@ -6,25 +6,32 @@ use tokio::sync::mpsc;
 /// Linux numbers (`signal(7)`).
 pub const INT: u8 = 2;
 /// See [`INT`].
+pub const HUP: u8 = 1;
+/// See [`INT`].
+pub const QUIT: u8 = 3;
+/// See [`INT`].
 pub const KILL: u8 = 9;
 /// See [`INT`].
 pub const TERM: u8 = 15;
 /// See [`INT`].
 pub const CONT: u8 = 18;
+/// See [`INT`].
+pub const WINCH: u8 = 28;
 /// Signals that may wait to be handled.
 const QUEUE: usize = 16;
 
 /// Takes them from now on. Those that end srun, and those that only pass.
 pub fn listen() -> std::io::Result<mpsc::Receiver<u8>> {
     let kinds = [
-        (1, SignalKind::hangup()),
+        (HUP, SignalKind::hangup()),
         (INT, SignalKind::interrupt()),
-        (3, SignalKind::quit()),
+        (QUIT, SignalKind::quit()),
         (10, SignalKind::user_defined1()),
         (12, SignalKind::user_defined2()),
         (14, SignalKind::alarm()),
         (TERM, SignalKind::terminate()),
         (CONT, SignalKind::from_raw(CONT.into())),
+        (WINCH, SignalKind::window_change()),
     ];
     let (queue, signals) = mpsc::channel(QUEUE);
     for (number, kind) in kinds {

@@ -11,8 +11,8 @@ const CHUNK: usize = 64 << 10;
 const QUEUE: usize = 2;
 
 /// Reads in a thread of its own, since a terminal or a file can only be waited for by blocking, and passes on what comes.
-/// The thread ends with the process.
-pub fn pump(feed: Feed, links: Vec<Link>) {
+/// The thread ends with the process. `only` is the one task that it is for.
+pub fn pump(feed: Feed, links: Vec<Link>, only: Option<u32>) {
     let source: Box<dyn Read + Send> = match feed {
         Feed::All | Feed::Task(_) if may_read_stdin() => Box::new(std::io::stdin()),
         Feed::File(file) => Box::new(file),
@@ -25,11 +25,11 @@ pub fn pump(feed: Feed, links: Vec<Link>) {
     tokio::spawn(async move {
         while let Some(chunk) = chunks.recv().await {
             for link in &links {
-                link.feed(Vec::clone(&chunk)).await;
+                link.feed(Vec::clone(&chunk), only).await;
             }
         }
         for link in &links {
-            link.feed(Vec::new()).await;
+            link.feed(Vec::new(), only).await;
         }
     });
     if let Err(why) = thread {

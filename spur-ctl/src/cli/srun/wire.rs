@@ -1,9 +1,11 @@
 //! The connections to the agents, one for each node.
 
+use super::programs::Programs;
+use super::terminal::in_foreground;
 use spur_core::api::{Grant, GrantNode};
 use spur_proto::client::unix_path;
 use spur_proto::frame::{read_frame_async, write_frame_async};
-use spur_proto::wire::{FromStep, Open, Signal, Stdin, ToStep, from_step, to_step};
+use spur_proto::wire::{FromStep, Open, Signal, Stdin, ToStep, WindowSize, from_step, to_step};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::BufReader;
@@ -33,11 +35,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// Sends input, when there is room.
-    pub async fn feed(&self, data: Vec<u8>) {
+    /// Sends input, for one task or all that get any, when there is room.
+    pub async fn feed(&self, data: Vec<u8>, task: Option<u32>) {
         let stdin = Stdin {
             eof: data.is_empty(),
             data,
+            task,
         };
         self.outward
             .send(ToStep {
@@ -45,6 +48,15 @@ impl Link {
             })
             .await
             .ok();
+    }
+
+    /// Sends the terminal's size when there is room: what `size` says then.
+    pub async fn resize(&self, size: impl FnOnce() -> WindowSize) {
+        if let Ok(room) = self.outward.reserve().await {
+            room.send(ToStep {
+                kind: Some(to_step::Kind::Window(size())),
+            });
+        }
     }
 
     /// Sends a signal unless input that no task takes stands in its way; `false` then.
@@ -59,11 +71,11 @@ impl Link {
     }
 }
 
-/// Connects to every node at once, with what it is to run: one of these, by its place. What they say arrives at the receiver, with the
-/// node's index.
+/// Connects to every node at once, with what it is to run: one of these, by its place, and a program for each task where they
+/// differ. What they say arrives at the receiver, with the node's index.
 pub fn connect(
     grant: &Grant,
-    opens: &[Open],
+    (opens, programs): (&[Open], &[Option<Programs>]),
     parts: &[usize],
 ) -> (Vec<Link>, mpsc::Receiver<(usize, News)>) {
     let (news, inbox) = mpsc::channel(INWARD * grant.nodes.len().clamp(1, 64));
@@ -79,8 +91,10 @@ pub fn connect(
         let Some(open) = opens.get(part).or(opens.first()) else {
             continue;
         };
+        let programs = programs.get(part).and_then(Option::as_ref);
         let open = Open {
             ticket: node.ticket.clone(),
+            programs: programs.map_or_else(Vec::new, |own| own.of(&node.task_ids)),
             ..open.clone()
         };
         tokio::spawn(talk(at, node.clone(), open, queue, busy, news.clone()));
@@ -171,9 +185,5 @@ pub fn whole_environment() -> Vec<Vec<u8>> {
 /// Whether this process may read its terminal: a background job would be stopped for trying.
 pub fn may_read_stdin() -> bool {
     let stdin = std::io::stdin();
-    if !rustix::termios::isatty(&stdin) {
-        return true;
-    }
-    let foreground = rustix::termios::tcgetpgrp(&stdin);
-    foreground.is_ok_and(|group| group == rustix::process::getpgrp())
+    !rustix::termios::isatty(&stdin) || in_foreground(&stdin)
 }

@@ -18,6 +18,8 @@ impl Session<'_> {
             News::Message(from_step::Kind::Exit(exit)) => self.exited(at, exit).await,
             News::Message(from_step::Kind::Error(error)) => self.not_started(at, &error),
             News::Message(from_step::Kind::Ended(ended)) => self.ended(at, ended),
+            // Said only to those who attached.
+            News::Message(from_step::Kind::Skipped(_)) => {}
             News::Gone(why) => self.gone(at, &why).await,
         }
     }
@@ -31,6 +33,9 @@ impl Session<'_> {
 
     fn started(&mut self, at: usize) {
         self.nodes[at] = Node::Running;
+        if self.first_node() == Some(at) {
+            self.on_terminal();
+        }
         let count = self.tasks.started(at);
         verbose(
             self.options,
