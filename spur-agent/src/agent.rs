@@ -4,6 +4,7 @@
 mod fences;
 mod jobs;
 mod observe;
+mod programs;
 mod refusals;
 mod reports;
 mod steps;
@@ -15,7 +16,9 @@ use crate::journal::{self, Journal};
 use crate::launch::Supervisor;
 use crate::node::{Condition, Node};
 use crate::watchdog::Repaired;
+use programs::Ran;
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::agent::programs::NodePrograms;
 use spur_core::agent::reconcile::{Action, Desired, Observed, reconcile};
 use spur_core::id::{Generation, JobId, StepKind};
 use spur_ebpf::{Counters, JobFence};
@@ -92,6 +95,14 @@ pub enum Input {
         /// Its refusals, or why it could not be removed.
         outcome: Result<Counters, Failure>,
     },
+    /// The prolog of a job is over.
+    PrologOver(JobId, Generation, Ran),
+    /// The epilog of a job is over.
+    EpilogOver(JobId, Generation, Ran),
+    /// Time for a health check.
+    HealthDue,
+    /// It is over.
+    HealthOver(Ran),
     /// Refusals are in the audit's buffer.
     Refusals,
     /// Time to try again to remove an ended job.
@@ -159,6 +170,10 @@ pub struct Agent {
     cut_off: BTreeMap<JobId, String>,
     /// GPUs that came after the start.
     appeared: Vec<String>,
+    /// What to run around jobs.
+    programs: Arc<NodePrograms>,
+    /// A health check runs, or is due some time.
+    checking: bool,
     inputs: mpsc::Sender<Input>,
 }
 
@@ -208,6 +223,8 @@ impl Agent {
             last_loss: None,
             cut_off: BTreeMap::new(),
             appeared: Vec::new(),
+            programs: Arc::default(),
+            checking: false,
             inputs,
         };
         agent.observe()?;
@@ -264,6 +281,10 @@ impl Agent {
                 generation,
                 outcome,
             } => self.job_cleaned(job, generation, outcome),
+            Input::PrologOver(job, generation, ran) => self.prolog_over(job, generation, ran),
+            Input::EpilogOver(job, generation, ran) => self.epilog_over(job, generation, ran),
+            Input::HealthDue => self.health_due(),
+            Input::HealthOver(ran) => self.health_over(ran),
             Input::Refusals => self.send_refusals(),
             Input::Proven(condition, losses) => self.proven(condition, losses),
             Input::FenceLost(what) => self.fence_lost(what),
@@ -289,8 +310,10 @@ impl Agent {
                 generation,
                 jobs,
                 steps,
+                programs,
             } => {
                 tracing::info!(%node, %generation, jobs = jobs.len(), steps = steps.len(), "the controller welcomes this node");
+                self.take_programs(programs.clone());
             }
             ToAgent::Assign(_) | ToAgent::Launch(_) | ToAgent::Revoke { .. } => {}
         }

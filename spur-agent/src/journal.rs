@@ -312,7 +312,7 @@ impl Journal {
                     state.ended = true;
                 }
             }
-            Report::LaunchFailed { .. } => {}
+            Report::LaunchFailed { .. } | Report::ProgramFailed { .. } => {}
             Report::Cleaned { job, generation } => {
                 if self.entry(*job, *generation).is_some() {
                     self.jobs.remove(job);

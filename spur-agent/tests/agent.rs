@@ -15,6 +15,7 @@ mod agent {
     pub mod metering;
     pub mod node;
     pub mod orders;
+    pub mod programs;
     pub mod restarts;
     pub mod steps;
     pub mod unfenced;

@@ -2,6 +2,7 @@
 
 pub mod desired;
 pub mod order;
+pub mod programs;
 pub mod reconcile;
 pub mod roll;
 

@@ -298,6 +298,20 @@ impl Cluster {
             Event::Suspended { job } => self.on_suspended(at, *job, fx),
             Event::Resumed { job } => self.on_resumed(at, *job, fx),
             Event::Warned { job } => self.on_warned(*job, fx),
+            Event::ProgramFailed {
+                job,
+                node,
+                generation,
+                epilog,
+                why,
+            } => {
+                let from = report::Origin {
+                    job: *job,
+                    node: *node,
+                    generation: *generation,
+                };
+                self.on_program_failed(at, from, (*epilog, why), fx)
+            }
             Event::LimitNears { job, percent } => self.on_limit_nears(at, *job, *percent, fx),
             Event::DeadlineMissed { job } => self.on_deadline_missed(at, *job, fx),
             Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),

@@ -365,6 +365,19 @@ pub enum Event {
         /// Which job.
         job: JobId,
     },
+    /// A program that is run before or after jobs failed on a node, which takes no more jobs until somebody has looked at it.
+    ProgramFailed {
+        /// For which job.
+        job: JobId,
+        /// Which node.
+        node: NodeId,
+        /// Generation of its placement.
+        generation: Generation,
+        /// The one that is run after it.
+        epilog: bool,
+        /// What went wrong, for people.
+        why: String,
+    },
     /// A waiting job can no longer end by its deadline.
     DeadlineMissed {
         /// Which job.

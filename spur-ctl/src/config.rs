@@ -2,11 +2,13 @@
 
 mod node;
 mod partition;
+mod programs;
 mod topology;
 
 use crate::mail::Mailer;
 use crate::usage::Place;
 use serde::Deserialize;
+use spur_core::agent::programs::NodePrograms;
 use spur_core::event::Event;
 use spur_core::id::NodeName;
 use spur_core::node::NodeConfig;
@@ -63,6 +65,8 @@ struct Raw {
     accounting_enforce: Vec<Enforce>,
     mail_prog: Option<PathBuf>,
     mail_domain: Option<String>,
+    #[serde(default)]
+    programs: programs::RawPrograms,
 }
 
 /// What of accounts is enforced (Slurm's `AccountingStorageEnforce`).
@@ -150,6 +154,8 @@ pub struct Config {
     pub topology: Topology,
     /// How mails are sent.
     pub mailer: Mailer,
+    /// What agents run around jobs.
+    pub programs: NodePrograms,
 }
 
 /// The accounting record.
@@ -305,6 +311,7 @@ impl Raw {
             accounting_enforce,
             mail_prog,
             mail_domain,
+            programs,
         } = self;
         check_name(&cluster)?;
         check_numbers(max_array_size, node_timeout)?;
@@ -349,6 +356,7 @@ impl Raw {
                 prog: mail_prog,
                 domain: mail_domain,
             },
+            programs: programs::check(programs)?,
         })
     }
 }

@@ -270,6 +270,7 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
         MemoryRequest::PerNode(mib) => (0, mib),
         MemoryRequest::Default | MemoryRequest::PerGpu(_) => (0, 0),
     };
+    let health = config.programs.health.as_ref();
     let all = [
         ("file", file.display().to_string()),
         ("state_dir", config.state_dir.display().to_string()),
@@ -279,6 +280,18 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
         ("enforce", enforce.join(",")),
         ("default_mem_per_cpu", per_cpu.to_string()),
         ("default_mem_per_node", per_node.to_string()),
+        (
+            "health_program",
+            health.map_or_else(String::new, |health| health.program.clone()),
+        ),
+        (
+            "health_interval",
+            health.map_or(0, |health| health.interval).to_string(),
+        ),
+        (
+            "health_states",
+            health.map_or_else(String::new, |health| health.states.join(",")),
+        ),
         ("mail_prog", config.mailer.program().display().to_string()),
         (
             "mail_domain",

@@ -40,6 +40,7 @@ use crate::store::Store;
 use crate::usage::Usage;
 use agents::Links;
 use pace::Pace;
+use spur_core::agent::programs::NodePrograms;
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::effect::Letter;
@@ -153,6 +154,8 @@ struct Writer {
     turn: u64,
     /// Where mails go; `None` where nobody sends any.
     letters: Option<mpsc::Sender<Letter>>,
+    /// What agents run around jobs.
+    programs: NodePrograms,
 }
 
 /// Milliseconds since the epoch, now.

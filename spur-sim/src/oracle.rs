@@ -104,6 +104,7 @@ impl Oracle {
             | Event::Resumed { .. }
             | Event::Warned { .. }
             | Event::LimitNears { .. }
+            | Event::ProgramFailed { .. }
             | Event::DeadlineMissed { .. }
             | Event::Managed(_) => {}
         }

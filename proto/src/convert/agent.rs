@@ -3,6 +3,7 @@
 use spur_core::agent::order::{
     BatchOrder, FromAgent, HetOrder, JobOrder, Report, StepOrder, ToAgent,
 };
+use spur_core::agent::programs::{HealthCheck, NodePrograms};
 use spur_core::event::NodeHello;
 use spur_core::job::array::ArrayTask;
 
@@ -18,6 +19,10 @@ record!(JobOrder = JobOrder {
     opt het,
 } and nodes or roll);
 record!(HetOrder = HetOrder { req leader, rep variables });
+record!(HealthCheck = HealthCheck { req program, req interval, rep states });
+record!(NodePrograms = NodePrograms {
+    rep prolog, rep epilog, def prolog_timeout, def epilog_timeout, opt health,
+});
 record!(ArrayTask = ArrayTask { req job, req task, req count, req min, req max, req step });
 record!(BatchOrder = BatchOrder { req payload, req stdin, req stdout, req stderr, req append });
 record!(StepOrder = StepOrder {
@@ -25,7 +30,7 @@ record!(StepOrder = StepOrder {
     opt batch,
 } and nodes or roll);
 variants!(ToAgent = ControllerMessage in controller_message {
-    rec Welcome { req node, req generation, rep jobs, rep steps };
+    rec Welcome { req node, req generation, rep jobs, rep steps, opt programs };
     rec Revoke { req job, req generation };
     rec Signal { req job, opt step, req signal };
     rec Ack { req report };
@@ -37,6 +42,7 @@ variants!(Report = AgentReport in agent_report {
     rec StepEnded { req job, req step, req generation, req exit, req oom };
     rec LaunchFailed { req job, req generation, req why, req node_fault };
     rec Cleaned { req job, req generation };
+    rec ProgramFailed { req job, req generation, req epilog, req why };
 });
 variants!(FromAgent = AgentMessage in agent_message {
     rec Hello { req token, req hello };

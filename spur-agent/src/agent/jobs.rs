@@ -70,6 +70,7 @@ impl Agent {
                 let fenced = fence.is_some();
                 self.fences.extend(fence.map(|fence| (job, fence)));
                 self.journalled(|journal| journal.job_ready(job, fenced));
+                self.begin_prolog(job, generation);
             }
             Err(Failure { why, node_fault }) => {
                 tracing::error!(%job, why, "the job cannot be started here");
@@ -245,6 +246,9 @@ impl Agent {
             Ok(counters) => {
                 self.busy.remove(&job);
                 self.send_final_count(job, counters);
+                if self.begin_epilog(job, generation) {
+                    return;
+                }
                 self.forget(job);
                 self.report_cleaned(job, generation);
             }
@@ -272,7 +276,7 @@ impl Agent {
     }
 
     /// Forgets everything about a job but its place in the journal.
-    fn forget(&mut self, job: JobId) {
+    pub(super) fn forget(&mut self, job: JobId) {
         self.observed.jobs.remove(&job);
         self.observed.shares.remove(&job);
         self.observed.steps.retain(|(of, _), _| *of != job);

@@ -239,6 +239,7 @@ mod tests {
             generation: Generation(0),
             jobs: vec![],
             steps: vec![],
+            programs: None,
         };
         state.take(&welcome, start, lasts);
         let job = job_order(7, 1, &[0]);

@@ -199,6 +199,7 @@ impl Controller {
             generation: Generation(0),
             jobs: vec![],
             steps: vec![],
+            programs: None,
         });
     }
 

@@ -161,6 +161,7 @@ fn a_restarted_meter_goes_on_and_marks_the_gap() {
             generation: spur_core::id::Generation(5),
             jobs: vec![order],
             steps: vec![batch],
+            programs: None,
         });
     let gap = node.controller.record("the gap", |record| match record {
         UsageRecord::Event(event) if event.job == Some(JobId(1)) => match &event.what {

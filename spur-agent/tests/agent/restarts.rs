@@ -39,6 +39,7 @@ fn a_job_is_fenced_without_an_agent_and_adopted_by_the_next() {
         generation: Generation(5),
         jobs: vec![order],
         steps,
+        programs: None,
     });
     std::fs::write(node.out("end"), "").unwrap();
     let report = node.controller.report("the end", |report| {
@@ -285,6 +286,7 @@ fn an_earlier_version_is_followed_without_a_gap() {
         generation: Generation(5),
         jobs: vec![order],
         steps,
+        programs: None,
     });
     run(&node, 2, 6, &[4], &node.try_all("other"));
     assert_eq!(node.text("other"), "4\n");

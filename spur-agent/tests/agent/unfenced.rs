@@ -57,6 +57,7 @@ fn a_job_that_never_had_a_fence_gets_one_and_goes_on() {
         generation: Generation(5),
         jobs: vec![order],
         steps,
+        programs: None,
     });
     assert_eq!(opened(&node, 2), "2\n", "fenced from now on");
     end(node);
@@ -103,6 +104,7 @@ fn a_fenced_job_whose_fence_was_taken_away_is_killed_whatever_is_required() {
         generation: Generation(5),
         jobs: vec![order],
         steps,
+        programs: None,
     });
     node.controller.hear("the end", |message| match message {
         FromAgent::Report {

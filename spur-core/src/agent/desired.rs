@@ -74,6 +74,7 @@ impl Desired {
                 generation: _,
                 jobs,
                 steps,
+                programs: _,
             } => self.welcome(jobs, steps),
             ToAgent::Assign(order) => self.one(order.job, order.generation, |me| me.assign(order)),
             ToAgent::Launch(order) => self.one(order.job, order.generation, |me| me.launch(order)),

@@ -95,6 +95,7 @@ pub(super) fn welcome(jobs: Vec<JobOrder>, steps: Vec<StepOrder>) -> ToAgent {
         generation,
         jobs,
         steps,
+        programs: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Orders from the controller and reports back: the words of the agent's stream.
 
+use super::programs::NodePrograms;
 use super::roll::Roll;
 use crate::denial::{Denial, DenialCount, JobRows};
 use crate::event::{Event, NodeHello};
@@ -149,6 +150,9 @@ pub enum ToAgent {
         jobs: Vec<JobOrder>,
         /// Steps that you should be running or have run; those that you already reported are not here.
         steps: Vec<StepOrder>,
+        /// What to run around jobs; `None` from controllers that do not say: nothing.
+        #[serde(default)]
+        programs: Option<NodePrograms>,
     },
     /// Hold this job.
     Assign(JobOrder),
@@ -218,6 +222,17 @@ pub enum Report {
         /// Generation.
         generation: Generation,
     },
+    /// A program that is run before or after a job failed here. After a prolog, nothing of the job ran.
+    ProgramFailed {
+        /// Which job.
+        job: JobId,
+        /// Generation.
+        generation: Generation,
+        /// The one that is run after it.
+        epilog: bool,
+        /// For people.
+        why: String,
+    },
 }
 
 impl Report {
@@ -255,6 +270,18 @@ impl Report {
                 job,
                 node,
                 generation,
+            },
+            Self::ProgramFailed {
+                job,
+                generation,
+                epilog,
+                why,
+            } => Event::ProgramFailed {
+                job,
+                node,
+                generation,
+                epilog,
+                why,
             },
         }
     }

@@ -108,18 +108,29 @@ impl Cluster {
             }
             fx.touched_nodes.insert(from.node);
         }
-        let kind = job.spec.kind;
         if node_fault && rests {
             self.launch_failed_on(at, from.node, from.job, why);
         }
-        match kind {
-            JobKind::Batch if node_fault => {
-                let job = self.jobs.get(&from.job).ok_or("no such job")?;
-                let again = rests && self.may_try_elsewhere(job);
-                let hold = (!again).then_some((Reason::LaunchFailedHeld, text));
-                self.requeue_together(at, from.job, hold.as_ref(), None, fx)
+        let job = self.jobs.get(&from.job).ok_or("no such job")?;
+        let held = !(rests && self.may_try_elsewhere(job));
+        self.not_launched(at, from.job, (node_fault.then_some(held), text), fx)
+    }
+
+    /// What becomes of a job that did not start: by the node's fault, a batch job goes back to the queue, held or not.
+    fn not_launched(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        (back, text): (Option<bool>, String),
+        fx: &mut Effects,
+    ) -> Taken {
+        let kind = self.jobs.get(&id).ok_or("no such job")?.spec.kind;
+        match (kind, back) {
+            (JobKind::Batch, Some(held)) => {
+                let hold = held.then_some((Reason::LaunchFailedHeld, text));
+                self.requeue_together(at, id, hold.as_ref(), None, fx)
             }
-            JobKind::Batch | JobKind::Run | JobKind::Alloc => {
+            (JobKind::Batch | JobKind::Run | JobKind::Alloc, _) => {
                 let exit = match kind {
                     JobKind::Batch => SETUP_FAILED,
                     JobKind::Run | JobKind::Alloc => ExitStatus { code: 1, signal: 0 },
@@ -131,8 +142,42 @@ impl Cluster {
                     text,
                     exit,
                 };
-                self.end_together(at, from.job, &ending, None, fx)
+                self.end_together(at, id, &ending, None, fx)
             }
+        }
+    }
+
+    /// A prolog or an epilog failed: as in Slurm the node is drained, and a batch job that could not begin is put back and held.
+    pub(super) fn on_program_failed(
+        &mut self,
+        at: Millis,
+        from: Origin,
+        (epilog, why): (bool, &str),
+        fx: &mut Effects,
+    ) -> Taken {
+        let node = self.nodes.get_mut(&from.node).ok_or("no such node")?;
+        let text = format!("{}: {why}", node.name);
+        let reason = if epilog {
+            "Epilog error"
+        } else {
+            "Prolog error"
+        };
+        let drained = node.admin == AdminState::Up;
+        if drained {
+            node.admin = AdminState::Drain;
+            reason.clone_into(&mut node.reason);
+            node.reason_by = Some((Uid(0), at));
+            fx.touched_nodes.insert(from.node);
+        }
+        let here = |job: &&Job| {
+            runs_with(job, from.generation)
+                && job.allocation.iter().any(|share| share.node == from.node)
+        };
+        let runs = self.jobs.get(&from.job).filter(here).is_some();
+        match (runs && !epilog, drained) {
+            (true, _) => self.not_launched(at, from.job, (Some(true), text), fx),
+            (false, true) => Ok(()),
+            (false, false) => Err("the node is drained, and the job does not run there"),
         }
     }
 

@@ -2,6 +2,7 @@ mod arrays;
 mod het;
 mod life;
 mod nodes;
+mod programs;
 mod random;
 mod rest;
 mod upgrade;

@@ -1,6 +1,7 @@
 //! `spur config`: is a configuration right, and what would a Slurm configuration be here.
 
 mod import;
+mod programs;
 mod slurm;
 
 use super::failure::Failure;

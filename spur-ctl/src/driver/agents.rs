@@ -136,6 +136,7 @@ impl Writer {
                 generation,
                 jobs,
                 steps,
+                programs: Some(self.programs.clone()),
             };
             self.links.by_node.insert(node, Link { session, out });
             self.send(node, welcome);

@@ -112,6 +112,7 @@ impl Writer {
             },
             turn: 0,
             letters: None,
+            programs: config.programs.clone(),
         };
         writer.configure(config)?;
         writer.suspect_links();

@@ -31,6 +31,7 @@ impl Controller {
                         generation,
                         jobs,
                         steps,
+                        programs: None,
                     },
                     around,
                 );

@@ -264,6 +264,7 @@ fn what_is_remembered_is_bounded() {
         generation: Generation(0),
         jobs: vec![job(0, 1, &[])],
         steps: vec![],
+        programs: None,
     });
     assert!(absorbed.refused.is_empty());
     assert_eq!(held(&desired), [(0, 1)]);

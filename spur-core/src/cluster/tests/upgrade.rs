@@ -68,12 +68,13 @@ fn kind(event: &Event) -> &'static str {
         Event::Warned { .. } => "Warned",
         Event::HetSubmitted { .. } => "HetSubmitted",
         Event::HetPlaced { .. } => "HetPlaced",
+        Event::ProgramFailed { .. } => "ProgramFailed",
         Event::LimitNears { .. } => "LimitNears",
         Event::DeadlineMissed { .. } => "DeadlineMissed",
     }
 }
 
-const KINDS: usize = 37;
+const KINDS: usize = 38;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -446,6 +447,26 @@ impl Writer {
 }
 
 impl Writer {
+    /// A node whose epilog fails.
+    fn epilog(&mut self) {
+        let job = self.start(gang(1, 1));
+        let known = &self.cluster.jobs[&job];
+        let (node, generation) = (known.allocation[0].node, known.generation);
+        self.does(Event::ProgramFailed {
+            job,
+            node,
+            generation,
+            epilog: true,
+            why: "exit status: 1".to_owned(),
+        });
+        self.does(Event::NodeUpdated {
+            node,
+            admin: AdminState::Up,
+            reason: String::new(),
+            by: Uid(0),
+        });
+    }
+
     /// A job that is dropped at its deadline.
     fn too_late(&mut self) {
         let mut late = gang(2, 8);
@@ -471,6 +492,7 @@ fn history() -> (Log, Cluster) {
     writer.together();
     writer.submit(gang(2, 8));
     writer.too_late();
+    writer.epilog();
     writer.submit(JobSpec {
         tasks_per_gpu: 2,
         switches: Some(Switches {

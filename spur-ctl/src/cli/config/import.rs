@@ -1,5 +1,6 @@
 //! From Slurm's configuration to ours: what has a place here is carried over, everything else is named with the reason.
 
+use super::programs::Programs;
 use super::slurm::Line;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -106,6 +107,7 @@ struct Import {
     nodes: Vec<(String, String)>,
     switches: Vec<(bool, String)>,
     defaults: (Pairs, Pairs),
+    programs: Programs,
 }
 
 /// Carries it over.
@@ -117,7 +119,7 @@ pub(super) fn import(lines: &[Line]) -> Imported {
     import.finish()
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
@@ -175,6 +177,11 @@ impl Import {
         }
         match small.as_str() {
             "clustername" => drop(self.top.insert("cluster", quoted(value))),
+            known if Programs::KEYS.contains(&known) => {
+                let why = self.programs.take((key, value));
+                why.into_iter()
+                    .for_each(|why| self.left(at, &format!("{key}={value}"), why));
+            }
             "mailprog" => drop(self.top.insert("mail_prog", quoted(value))),
             "maildomain" => drop(self.top.insert("mail_domain", quoted(value))),
             "maxmempercpu" | "maxmempernode" | "jobdefaults" => {
@@ -313,6 +320,7 @@ impl Import {
         for (key, value) in &self.top {
             let _written = writeln!(text, "{key} = {value}");
         }
+        text.push_str(&self.programs.write());
         for (name, pairs) in std::mem::take(&mut self.partitions) {
             self.write_partition(&mut text, &name, pairs);
         }
@@ -407,7 +415,7 @@ mod tests {
     use spur_core::resources::MemoryRequest;
 
     const SLURM: &str = "ClusterName=base\nSlurmctldHost=vm\nMinJobAge=200\nDefMemPerCPU=1024\nMaxArraySize=20001\n\
-        GresTypes=gpu\nEpilog=/x\nMailProg=/opt/mail\nMailDomain=example.org\nAccountingStorageEnforce=limits\n\
+        GresTypes=gpu\nPrologSlurmctld=/y\nMailProg=/opt/mail\nMailDomain=example.org\nAccountingStorageEnforce=limits\n\
         NodeName=DEFAULT Weight=5\n\
         NodeName=n[1-4] CPUs=64 RealMemory=1000 Gres=gpu:h200:8 Features=a100,ib State=UNKNOWN\n\
         PartitionName=DEFAULT MaxTime=1-00:00:00\n\
@@ -462,7 +470,7 @@ mod tests {
             .map(|(at, why)| format!("{at}: {why}"))
             .collect();
         for says in [
-            "slurm.conf:7: Epilog=/x: nothing here does the same",
+            "slurm.conf:7: PrologSlurmctld=/y: nothing here does the same",
             "slurm.conf:10: AccountingStorageEnforce=limits: associations are enforced, limits are not",
             "gres.conf:1: this line: GPUs are found by spurd",
             "slurm.conf:15: powerdownonidle=NO: nothing here does the same",

@@ -1,0 +1,180 @@
+//! Programs of the operator around jobs.
+
+use super::node::{Node, possible};
+use super::orders::{job, run};
+use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::agent::programs::{HealthCheck, NodePrograms};
+use spur_core::id::{Generation, NodeId};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+/// A program that root alone may read and run.
+fn program(node: &Node, name: &str, script: &str) -> String {
+    let path = node.dir.path().join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    path.display().to_string()
+}
+
+fn welcome(node: &Node, programs: NodePrograms) {
+    node.controller.send(&ToAgent::Welcome {
+        node: NodeId(0),
+        generation: Generation(0),
+        jobs: vec![],
+        steps: vec![],
+        programs: Some(programs),
+    });
+}
+
+fn text(node: &Node, name: &str) -> String {
+    std::fs::read_to_string(node.dir.path().join(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_prolog_is_over_before_a_job_starts_and_its_epilog_comes_when_it_is_gone() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let log = node.dir.path().join("said").display().to_string();
+    let says = |what: &str| {
+        let vars =
+            "$SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURM_JOB_USER $SLURM_JOB_GPUS $SLURMD_NODENAME";
+        format!("sleep 1; echo {what} $(id -u) {vars} >> {log}")
+    };
+    let epilog = format!(
+        "pgrep -u 65534 -f slurm_script >> {log}; {}",
+        says("epilog")
+    );
+    welcome(
+        &node,
+        NodePrograms {
+            prolog: vec![program(&node, "prolog", &says("prolog"))],
+            epilog: vec![program(&node, "epilog", &epilog)],
+            prolog_timeout: 60,
+            ..NodePrograms::default()
+        },
+    );
+    let copy = node.out("copy").display().to_string();
+    run(&node, 1, 5, &[2], &format!("cat {log} > {copy}"));
+    node.controller.report("its end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    let prolog = "prolog 0 prolog_slurmd 1 nobody 2 n1\n";
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), prolog);
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    let both = format!("{prolog}epilog 0 epilog_slurmd 1 nobody 2 n1\n");
+    assert_eq!(
+        text(&node, "said"),
+        both,
+        "it is not said to be clean before its epilog is over"
+    );
+    node.finish();
+}
+
+#[test]
+fn a_job_whose_prolog_fails_does_not_start() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    welcome(
+        &node,
+        NodePrograms {
+            prolog: vec![program(&node, "prolog", "echo no scratch; exit 3")],
+            ..NodePrograms::default()
+        },
+    );
+    let ran = node.out("ran");
+    run(&node, 1, 5, &[2], &format!("touch {}", ran.display()));
+    let report = node.controller.report("the failure", |report| {
+        matches!(report, Report::ProgramFailed { .. })
+    });
+    let Report::ProgramFailed { epilog, why, .. } = report else {
+        panic!("{report:?}");
+    };
+    assert!(
+        !epilog && why.ends_with("exit status: 3: no scratch"),
+        "{why}"
+    );
+    node.controller.cleaned(1);
+    assert!(!ran.exists());
+    // Nothing of it is left: the next one gets the same devices.
+    welcome(&node, NodePrograms::default());
+    run(&node, 2, 6, &[2], "true");
+    node.controller.report("its end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    node.controller.revoke(2, 6);
+    node.controller.cleaned(2);
+    node.finish();
+}
+
+#[test]
+fn a_prolog_that_hangs_and_an_epilog_that_fails_are_told_of() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    welcome(
+        &node,
+        NodePrograms {
+            prolog: vec![program(&node, "prolog", "sleep 600")],
+            epilog: vec![program(&node, "epilog", "exit 1")],
+            prolog_timeout: 1,
+            ..NodePrograms::default()
+        },
+    );
+    node.controller
+        .send(&ToAgent::Assign(job(&node, 1, 5, &[2])));
+    node.controller.cleaned(1);
+    let told = node.controller.heard(|message| match message {
+        FromAgent::Report {
+            report: Report::ProgramFailed { epilog, why, .. },
+            ..
+        } => Some((*epilog, why.clone())),
+        _ => None,
+    });
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        !told[0].0 && told[0].1.ends_with("it took longer than 1 seconds"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].0 && told[1].1.ends_with("exit status: 1"),
+        "{told:?}"
+    );
+    node.finish();
+}
+
+#[test]
+fn a_node_is_checked_again_and_again() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let log = node.dir.path().join("said").display().to_string();
+    let check = |name: &str, states: &[&str]| NodePrograms {
+        health: Some(HealthCheck {
+            program: program(
+                &node,
+                name,
+                &format!("echo {name} $SLURMD_NODENAME >> {log}; exit 1"),
+            ),
+            interval: 1,
+            states: states.iter().map(|state| (*state).to_owned()).collect(),
+        }),
+        ..NodePrograms::default()
+    };
+    welcome(&node, check("busy", &["ALLOC"]));
+    welcome(&node, check("idle", &["IDLE"]));
+    let end = Instant::now() + Duration::from_secs(60);
+    while text(&node, "said").lines().count() < 3 {
+        assert!(Instant::now() < end, "{}", text(&node, "said"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(text(&node, "said").lines().all(|line| line == "idle n1"));
+    welcome(&node, NodePrograms::default());
+    node.finish();
+}

@@ -1,0 +1,134 @@
+//! Programs around jobs and for the health of nodes, from Slurm's keys to the table `[programs]`.
+
+use super::import::quoted;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What was said of them.
+#[derive(Default)]
+pub(super) struct Programs {
+    prolog: Vec<String>,
+    epilog: Vec<String>,
+    /// Ours, with seconds.
+    timeouts: BTreeMap<&'static str, u64>,
+    health: Option<String>,
+    interval: u64,
+    states: Vec<String>,
+}
+
+impl Programs {
+    /// Slurm's keys, small.
+    pub(super) const KEYS: [&str; 8] = [
+        "prolog",
+        "epilog",
+        "prologtimeout",
+        "epilogtimeout",
+        "prologepilogtimeout",
+        "healthcheckprogram",
+        "healthcheckinterval",
+        "healthchecknodestate",
+    ];
+
+    /// Takes one setting; or says why it is not carried over.
+    pub(super) fn take(&mut self, (key, value): (&str, &str)) -> Option<&'static str> {
+        match key.to_ascii_lowercase().as_str() {
+            "prolog" => self.prolog.push(value.to_owned()),
+            "epilog" => self.epilog.push(value.to_owned()),
+            "healthcheckprogram" => self.health = Some(value.to_owned()),
+            "healthchecknodestate" => return self.take_states(value),
+            key => {
+                let Ok(number) = value.parse::<u64>() else {
+                    return Some("not a number");
+                };
+                match key {
+                    "healthcheckinterval" => self.interval = number,
+                    "prologtimeout" => drop(self.timeouts.insert("prolog_timeout", number)),
+                    "epilogtimeout" => drop(self.timeouts.insert("epilog_timeout", number)),
+                    _ => {
+                        for ours in ["prolog_timeout", "epilog_timeout"] {
+                            self.timeouts.entry(ours).or_insert(number);
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn take_states(&mut self, list: &str) -> Option<&'static str> {
+        let words = list.split(',').map(|word| word.trim().to_ascii_uppercase());
+        let (known, other): (Vec<String>, Vec<String>) =
+            words.partition(|word| ["ANY", "IDLE", "ALLOC", "MIXED"].contains(&word.as_str()));
+        self.states = known;
+        let others = !other.is_empty();
+        others.then_some("only ANY, IDLE, ALLOC and MIXED are told apart; the rest is left out")
+    }
+
+    /// The table; nothing if there is nothing in it.
+    pub(super) fn write(&self) -> String {
+        let mut text = String::new();
+        let list = |words: &[String]| {
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            format!("[{}]", words.join(", "))
+        };
+        for (key, programs) in [("prolog", &self.prolog), ("epilog", &self.epilog)] {
+            if !programs.is_empty() {
+                let _written = writeln!(text, "{key} = {}", list(programs));
+            }
+        }
+        for (key, secs) in &self.timeouts {
+            let _written = writeln!(text, "{key} = {secs}");
+        }
+        // As in Slurm, a check without an interval never runs.
+        if let (Some(program), 1..) = (&self.health, self.interval) {
+            let (program, secs, states) = (quoted(program), self.interval, list(&self.states));
+            let _written = writeln!(
+                text,
+                "health_check = {{ program = {program}, interval = {secs}, states = {states} }}"
+            );
+        }
+        if text.is_empty() {
+            return text;
+        }
+        format!("\n[programs]\n{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> (String, Vec<&'static str>) {
+        let mut programs = Programs::default();
+        let left = pairs
+            .iter()
+            .filter_map(|pair| programs.take(*pair))
+            .collect();
+        (programs.write(), left)
+    }
+
+    #[test]
+    fn programs_become_a_table() {
+        assert_eq!(of(&[]), (String::new(), Vec::new()));
+        let (text, left) = of(&[
+            ("Prolog", "/etc/slurm/prolog.d/*"),
+            ("Prolog", "/b"),
+            ("Epilog", "/c"),
+            ("PrologTimeout", "10"),
+            ("PrologEpilogTimeout", "20"),
+            ("HealthCheckProgram", "/usr/sbin/nhc"),
+            ("HealthCheckInterval", "300"),
+            ("HealthCheckNodeState", "idle,CYCLE"),
+            ("EpilogTimeout", "soon"),
+        ]);
+        assert_eq!(
+            text,
+            "\n[programs]\nprolog = [\"/etc/slurm/prolog.d/*\", \"/b\"]\nepilog = [\"/c\"]\n\
+             epilog_timeout = 20\nprolog_timeout = 10\n\
+             health_check = { program = \"/usr/sbin/nhc\", interval = 300, states = [\"IDLE\"] }\n"
+        );
+        assert_eq!(left.len(), 2, "{left:?}");
+        let never = of(&[("HealthCheckProgram", "/usr/sbin/nhc")]);
+        assert_eq!(never.0, "");
+    }
+}
