@@ -65,6 +65,30 @@ impl Frame {
     }
 }
 
+/// How lines in a column begin: with the end of the line before them, and in JSON with its comma if something is there, and with the
+/// quote of a key.
+struct Column {
+    /// Of the first, or in YAML.
+    first: String,
+    first_key: String,
+    other: String,
+    other_key: String,
+    number: Frame,
+}
+
+impl Column {
+    fn at(column: usize) -> Self {
+        let start = |before: &str, quote: &str| format!("{before}\n{:column$}{quote}", "");
+        Self {
+            first: start("", ""),
+            first_key: start("", "\""),
+            other: start(",", ""),
+            other_key: start(",", "\""),
+            number: Frame::at(column),
+        }
+    }
+}
+
 /// A document in the making. What is long goes to standard output piece by piece, unless it is [kept](Document::kept).
 pub struct Document {
     asked: Asked,
@@ -73,10 +97,8 @@ pub struct Document {
     /// Where the line that is being written begins in `out`.
     line: usize,
     spills: bool,
-    /// How a line begins, by half its column: the comma of the line before, its end, blanks, and the quote of a key.
-    starts: Vec<String>,
-    /// By half the column of the key.
-    frames: Vec<Frame>,
+    /// What is the same of all lines in a column, by half the column.
+    columns: Vec<Column>,
 }
 
 impl Document {
@@ -100,18 +122,16 @@ impl Document {
             }],
             line: 0,
             spills: true,
-            starts: Vec::new(),
-            frames: Vec::new(),
+            columns: Vec::new(),
         };
         doc.prepare(indent);
         doc
     }
 
-    /// Makes what lines and numbers in a column begin with.
+    /// Makes what is the same of all lines in a column.
     fn prepare(&mut self, column: usize) {
-        for half in self.starts.len()..=column / 2 {
-            self.starts.push(format!(",\n{:1$}\"", "", half * 2));
-            self.frames.push(Frame::at(half * 2));
+        for half in self.columns.len()..=column / 2 {
+            self.columns.push(Column::at(half * 2));
         }
     }
 
@@ -233,7 +253,7 @@ impl Document {
     fn json_number(&mut self, key: &str, number: Number) {
         self.key(key);
         let column = self.levels.last().map_or(0, |level| level.indent);
-        let frame = &self.frames[column / 2];
+        let frame = &self.columns[column / 2].number;
         self.out.push_str(match number {
             Number::Is(_) | Number::Fraction(_) => &frame.set,
             Number::Infinite => &frame.infinite,
@@ -295,10 +315,14 @@ impl Document {
         };
         let parted = level.count > 0 && self.asked.style == Style::Json;
         level.count += 1;
-        let start = &self.starts[level.indent / 2];
+        let column = &self.columns[level.indent / 2];
         self.line = self.out.len() + 1;
-        let end = start.len() - usize::from(!quote);
-        self.out.push_str(&start[usize::from(!parted)..end]);
+        self.out.push_str(match (parted, quote) {
+            (false, false) => &column.first,
+            (false, true) => &column.first_key,
+            (true, false) => &column.other,
+            (true, true) => &column.other_key,
+        });
     }
 
     fn element(&mut self) {
@@ -360,8 +384,7 @@ impl Document {
         match self.asked.style {
             Style::Json => {
                 if level.count > 0 {
-                    let start = &self.starts[level.indent / 2 - 1];
-                    self.out.push_str(&start[1..start.len() - 1]);
+                    self.out.push_str(&self.columns[level.indent / 2 - 1].first);
                 }
                 self.out.push(if level.list { ']' } else { '}' });
             }

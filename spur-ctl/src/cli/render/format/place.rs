@@ -9,43 +9,30 @@ pub(super) fn fit(line: &mut String, start: usize, width: i32, right: bool, whol
         line.push(' ');
         return;
     };
-    if width == 0 {
-        return;
-    }
     let text = &line[start..];
-    let plain = text.is_ascii();
-    let mut length = if plain { text.len() } else { measure(text) };
-    let mut cut_short = false;
-    if length > width && !(whole && right) {
-        let end = if plain { width } else { boundary(text, width) };
-        line.truncate(start + end);
-        length = if plain {
-            width
-        } else {
-            measure(&line[start..])
-        };
-        cut_short = true;
-    }
-    let fill = width.saturating_sub(length);
-    if fill == 0 {
-        return;
-    }
-    if right && !cut_short {
-        insert_blanks(line, start, fill);
-    } else {
-        blanks(fill).for_each(|blanks| line.push_str(blanks));
+    let length = measure(text);
+    if length > width && width > 0 && !(whole && right) {
+        line.truncate(start + boundary(text, width));
+        // A character that would be cut in two is left out whole.
+        let left = measure(&line[start..]);
+        fill(line, None, width - left);
+    } else if length < width {
+        fill(line, right.then_some(start), width - length);
     }
 }
 
-fn insert_blanks(line: &mut String, start: usize, count: usize) {
-    blanks(count).for_each(|blanks| line.insert_str(start, blanks));
-}
-
-/// So many blanks, in pieces.
-fn blanks(count: usize) -> impl Iterator<Item = &'static str> {
+/// Adds blanks, at a place or at the end.
+fn fill(line: &mut String, at: Option<usize>, count: usize) {
     const BLANKS: &str = "                                                                ";
-    let whole = std::iter::repeat_n(BLANKS, count / BLANKS.len());
-    whole.chain(std::iter::once(&BLANKS[..count % BLANKS.len()]))
+    let mut left = count;
+    while left > 0 {
+        let now = &BLANKS[..left.min(BLANKS.len())];
+        match at {
+            Some(at) => line.insert_str(at, now),
+            None => line.push_str(now),
+        }
+        left -= now.len();
+    }
 }
 
 /// Bytes of a character where it is printed.
@@ -54,11 +41,17 @@ fn size(c: char) -> usize {
 }
 
 fn measure(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     text.chars().map(size).sum()
 }
 
 /// Where to cut so that at most `width` bytes are left.
 fn boundary(text: &str, width: usize) -> usize {
+    if text.is_ascii() {
+        return width.min(text.len());
+    }
     let mut printed = 0;
     for (at, c) in text.char_indices() {
         printed += size(c);
