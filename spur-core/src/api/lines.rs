@@ -226,14 +226,15 @@ impl LinesMaker {
     pub fn append(&mut self, others: &JobLines) {
         let places: Vec<u32> = others.words.iter().map(|word| self.word(word)).collect();
         let count = others.len();
-        let (lines, place) = (&mut self.lines, |place: &u32| {
-            let at = usize::try_from(*place).unwrap_or(usize::MAX);
+        let lines = &mut self.lines;
+        let place = |place: u32| {
+            let at = usize::try_from(place).unwrap_or(usize::MAX);
             places.get(at).copied().unwrap_or(0)
-        });
+        };
         macro_rules! add {
             (; $($text:ident)*; $($plain:ident)*) => {
-                $(extend(&mut lines.$text, others.$text.iter().map(place), count);)*
-                $(extend(&mut lines.$plain, others.$plain.iter().copied(), count);)*
+                $(extend(&mut lines.$text, &others.$text, count, place);)*
+                $(extend(&mut lines.$plain, &others.$plain, count, |same| same);)*
             };
         }
         columns!(add!());
@@ -278,12 +279,10 @@ impl LinesMaker {
 }
 
 /// Adds a column to another; one that is folded counts for all lines.
-fn extend<T: Copy>(column: &mut Vec<T>, others: impl ExactSizeIterator<Item = T>, count: usize) {
-    let folded = others.len() == 1 && count > 1;
-    let mut others = others;
-    match others.next() {
-        Some(only) if folded => column.extend(std::iter::repeat_n(only, count)),
-        first => column.extend(first.into_iter().chain(others)),
+fn extend<T: Copy>(column: &mut Vec<T>, others: &[T], count: usize, told: impl Fn(T) -> T) {
+    match others {
+        [only] if count > 1 => column.extend(std::iter::repeat_n(told(*only), count)),
+        all => column.extend(all.iter().map(|value| told(*value))),
     }
 }
 
@@ -311,9 +310,12 @@ impl JobLines {
 }
 
 fn shorten<T: PartialEq>(column: &mut Vec<T>) {
-    if let Some((first, rest)) = column.split_first()
-        && rest.iter().all(|value| value == first)
-    {
+    let Some((first, rest)) = column.split_first() else {
+        return;
+    };
+    // Many at a time, without a look at each: nearly all are the same.
+    let alike = |few: &[T]| few.iter().fold(true, |all, value| all & (value == first));
+    if rest.chunks(64).all(alike) {
         column.truncate(1);
     }
 }
