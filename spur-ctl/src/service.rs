@@ -474,8 +474,8 @@ fn each_owned(view: &View, caller: &Caller, jobs: Vec<JobId>) -> Vec<(JobId, Opt
         .collect()
 }
 
-/// The jobs that a filter means: those named one by one are left to the writer; otherwise those that match, have not ended and are the
-/// caller's to end.
+/// The jobs that a filter means: those named one by one are left to the writer; otherwise those that match and have not ended, with a
+/// refusal for each that is not the caller's to end.
 fn targets(view: &View, caller: &Caller, filter: JobFilter) -> Result<Targets, Refusal> {
     if filter == JobFilter::default() {
         return Err(refuse(
@@ -490,8 +490,12 @@ fn targets(view: &View, caller: &Caller, filter: JobFilter) -> Result<Targets, R
         .jobs
         .iter()
         .filter(|row| !row.state.is_terminal() && filter.matches(row));
-    let own = matching.filter(|row| caller.operator || row.spec.owner.uid == caller.uid);
-    Ok((own.map(|row| (row.id, None)).collect(), None))
+    let each = matching.map(|row| {
+        let own = caller.operator || row.spec.owner.uid == caller.uid;
+        let denied = || refuse(RefusalKind::AccessDenied, row.id.to_string());
+        (row.id, (!own).then(denied))
+    });
+    Ok((each.collect(), None))
 }
 
 /// Jobs that were looked up, and those that the writer is to look up.

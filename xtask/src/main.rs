@@ -2,6 +2,7 @@
 
 mod bench;
 mod budget;
+mod chaos;
 mod compat;
 mod demo;
 mod dev;
@@ -50,6 +51,8 @@ enum Task {
     Escapes(escapes::Args),
     /// Play recorded commands of the real Slurm, and say which of ours do the same.
     Golden(golden::Args),
+    /// Kill daemons at random under a mixed workload, and check what came of every job.
+    Chaos(chaos::Args),
     /// Measure on every kernel what the BPF programs cost the verifier, and write that as their budget.
     Budget,
     /// Hold the meter against the truth, on real kernels and here, and print the error of everything.
@@ -90,6 +93,7 @@ fn run(task: Task) -> Result<()> {
         Task::Vm(args) => vm::run(&args),
         Task::Escapes(args) => escapes::run(&args),
         Task::Golden(args) => golden::run(&args),
+        Task::Chaos(args) => chaos::run(&args),
         Task::Budget => budget::run(),
         Task::MeterCheck(args) => meter_check::run(&args),
         Task::Bench(args) => bench::run(&args),

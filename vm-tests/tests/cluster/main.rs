@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod canary;
+mod chaos;
 mod clients;
 mod daemons;
 mod fence;
