@@ -42,6 +42,7 @@ fn here() -> Surroundings {
         niceness: 0,
         umask: 0o022,
         submit_line: String::new(),
+        request_id: 0,
         rlimits: Vec::new(),
     }
 }
@@ -50,7 +51,7 @@ fn used(options: &Options) {
     let _notices = notice::review(options);
     if options.command.submits() {
         let _spec = job::spec(options, &here(), "name", "command");
-        let _step = step::of_allocation(options, "command");
+        let _step = step::of_allocation(options, "command", 1);
         let _limits = job::limits(options, &here());
     } else if options.command == Command::Squeue {
         let _query = query::read(options, spur_core::id::Uid(1), |_| None);

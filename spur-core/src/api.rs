@@ -103,6 +103,11 @@ pub enum Request {
         /// The part of the step in each.
         steps: Vec<StepSpec>,
     },
+    /// The job of one's own that was made of an earlier request whose answer was lost; refused as an unknown job if there is none.
+    Submission {
+        /// The request's number.
+        request_id: u64,
+    },
     /// Wait until a job of one's own holds an allocation or has ended (`salloc`).
     AwaitAllocation {
         /// Which job.

@@ -199,6 +199,7 @@ impl Cluster {
                 shares,
                 cpus_per_task,
                 with,
+                request_id,
             } => {
                 let asked = step::Granted {
                     name,
@@ -206,6 +207,7 @@ impl Cluster {
                     shares,
                     cpus_per_task: *cpus_per_task,
                     with,
+                    request_id: *request_id,
                 };
                 self.on_step_granted(at, *job, *step, asked, fx)
             }

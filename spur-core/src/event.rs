@@ -169,6 +169,9 @@ pub enum Event {
         /// Components of a heterogeneous job, in order, whose steps of this number are one; empty: it is one by itself.
         #[serde(default)]
         with: Vec<JobId>,
+        /// The request that it came of; 0 if that had no number.
+        #[serde(default)]
+        request_id: u64,
     },
     /// A node reports that its part of a step ended.
     StepEnded {

@@ -234,6 +234,7 @@ impl Service {
                 }
                 .into()
             }
+            Request::Submission { request_id } => Act::Submission(request_id).into(),
             Request::Script { job } => Act::Script(own(job)?).into(),
             Request::Hold { jobs } => Act::Hold(each(jobs)).into(),
             Request::Release { jobs } => Act::Release(each(jobs)).into(),

@@ -216,6 +216,7 @@ impl Controller {
             gpus_per_node: None,
             gpus_per_task: None,
             nodelist: Vec::new(),
+            request_id: 0,
         };
         let Ok(shares) = grant(&self.cluster, running, &spec) else {
             return;
@@ -231,6 +232,7 @@ impl Controller {
                 shares,
                 cpus_per_task: 0,
                 with: Vec::new(),
+                request_id: 0,
             },
             around,
         );

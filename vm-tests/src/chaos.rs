@@ -216,7 +216,15 @@ impl Chaos {
 /// State and exit code by job, as the accounting record has them.
 fn record(cluster: &Cluster) -> BTreeMap<String, (String, String)> {
     let args = [
-        "sacct", "-n", "-P", "-X", "-a", "-S", "now-1days", "-o", "JobID,State,ExitCode",
+        "sacct",
+        "-n",
+        "-P",
+        "-X",
+        "-a",
+        "-S",
+        "now-1days",
+        "-o",
+        "JobID,State,ExitCode",
     ];
     let shown = cluster.run(User::Root, &args);
     let row = |line: &str| {

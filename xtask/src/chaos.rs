@@ -26,7 +26,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let packages = ["-p", "spur-ctl", "-p", "spur-agent", "-p", "vm-tests"];
     sh::run(sh::cargo(&["build", "--locked", "--bins"]).args(packages))?;
     let words = [
-        "test", "--locked", "-p", "vm-tests", "--test", "cluster", "--", "--exact", TEST, "--nocapture",
+        "test",
+        "--locked",
+        "-p",
+        "vm-tests",
+        "--test",
+        "cluster",
+        "--",
+        "--exact",
+        TEST,
+        "--nocapture",
     ];
     let mut command = sh::cargo(&words);
     command

@@ -220,11 +220,11 @@ record!(JobSpec = JobSpec {
     opt time_limit, opt begin, req hold, req nice, req requeue, req work_dir, req stdin, req stdout, req stderr, req append,
     req export, req command, req submit_host, req submit_sid, opt gpus_per_socket, def tasks_per_gpu, def cpus_per_gpu,
     def gres_flags, opt switches, def prefer, def tasks_per_socket, def sockets_per_node, def mincpus, def segment,
-    def contiguous, def array, def dependency, opt kill_on_invalid_dep, opt extras, def submit_line, def given, def association,
+    def contiguous, def array, def dependency, opt kill_on_invalid_dep, opt extras, def submit_line, def request_id, def given, def association,
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
-    rep nodelist,
+    rep nodelist, def request_id,
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
@@ -401,6 +401,7 @@ variants!(Request = CallRequest in call_request {
     rec ChangeJobs { rep jobs, req change };
     rec TestOnly { req spec };
     rec AwaitCleaned { req job };
+    rec Submission { req request_id };
     rec SubmitHet { rep specs, opt payload };
     rec RunHet { rep specs, rep steps, opt immediate };
     rec StepHet { req job, rep offsets, rep steps };

@@ -263,6 +263,7 @@ fn grant_batch(job: &mut Job, at: Millis, fx: &mut Effects) {
         cpus_per_task: job.spec.cpus_per_task,
         oom: false,
         with: Vec::new(),
+        request_id: 0,
     };
     job.steps.insert(StepKind::Batch, step);
     fx.effects.push(Effect::Launch {

@@ -16,6 +16,7 @@ pub(super) struct Granted<'a> {
     pub(super) shares: &'a [StepShare],
     pub(super) cpus_per_task: u32,
     pub(super) with: &'a [JobId],
+    pub(super) request_id: u64,
 }
 
 impl Cluster {
@@ -55,6 +56,7 @@ impl Cluster {
             cpus_per_task,
             oom: false,
             with: asked.with.to_vec(),
+            request_id: asked.request_id,
         };
         for part in &step.shares {
             fx.effects.push(Effect::Launch {

@@ -164,6 +164,10 @@ pub struct JobSpec {
     /// The submitting command with its arguments.
     #[serde(default)]
     pub submit_line: String,
+    /// Drawn at random by the client for each request, so that it can ask again when the answer was lost, and find what was made
+    /// of it instead of making it twice. 0: the client will not ask again.
+    #[serde(default)]
+    pub request_id: u64,
     /// What was said of what admission fills in otherwise; admission notes it.
     #[serde(default)]
     pub given: Given,
@@ -256,6 +260,7 @@ impl Default for JobSpec {
             kill_on_invalid_dep: None,
             extras: None,
             submit_line: String::new(),
+            request_id: 0,
             given: Given::default(),
             association: 0,
         }

@@ -50,6 +50,9 @@ pub struct StepSpec {
     pub gpus_per_task: Option<crate::resources::GpuCount>,
     /// `-w` within the allocation.
     pub nodelist: Vec<String>,
+    /// See [`crate::job::spec::JobSpec::request_id`].
+    #[serde(default)]
+    pub request_id: u64,
 }
 
 /// A step as the controller keeps it.
@@ -80,6 +83,9 @@ pub struct Step {
     /// Components of a heterogeneous job, in order, whose steps of this number are one; empty: it is one by itself.
     #[serde(default)]
     pub with: Vec<JobId>,
+    /// The request that it came of; 0 if that had no number.
+    #[serde(default)]
+    pub request_id: u64,
 }
 
 impl Step {

@@ -2,14 +2,18 @@
 
 pub use super::address::address;
 use spur_core::api::{Refusal, RefusalKind, Reply, Request};
+use spur_core::id::JobId;
 use spur_core::slurm::codes;
 use spur_proto::client::{self, CallError, Client, Line};
 use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// How often a submission tries to reach a controller that is not there: it may be starting again.
-const CONNECT_TRIES: u32 = 6;
+/// How often a submission tries to reach a controller that is not there: it may be starting again. Ten seconds, as Slurm's commands
+/// try by its `MessageTimeout`.
+const CONNECT_TRIES: u32 = 20;
+/// How often a step of a job that runs tries: a minute.
+const STEP_TRIES: u32 = 120;
 /// Pause between the tries.
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 /// How often a wait for a job looks for a controller that went away, one second apart.
@@ -94,22 +98,49 @@ pub fn ahead() -> Option<Line> {
 }
 
 /// [`question`] over a connection that is there, or else with some patience while nobody listens. Nothing was sent then, so that it
-/// is safe to try again.
+/// is safe to try again. A submission whose answer was lost is looked for before it is made again.
 pub fn question_patiently(ahead: Option<Line>, request: &Request) -> Result<Reply, Trouble> {
-    if let Some(line) = ahead {
-        return client::ask_over(line, request).map_err(trouble);
-    }
     let address = address();
-    let mut tries = 1;
-    loop {
-        match client::ask(&address, request) {
-            Err(CallError::Unreachable { .. }) if tries < CONNECT_TRIES => {
-                tries += 1;
-                std::thread::sleep(CONNECT_PAUSE);
-            }
-            answer => return answer.map_err(trouble),
+    let mut answer = match ahead {
+        Some(line) => client::ask_over(line, request),
+        None => client::ask(&address, request),
+    };
+    let find = request_id(request).map(|request_id| Request::Submission { request_id });
+    let (mut lost, somewhere) = (false, client::unix_path(&address).is_some());
+    for _ in 1..CONNECT_TRIES {
+        let again = match answer {
+            Err(CallError::Unreachable { .. }) => somewhere,
+            Err(CallError::Lost(_)) => find.is_some(),
+            Err(CallError::Refused(_)) | Ok(_) => false,
+        };
+        if !again {
+            break;
         }
+        lost |= matches!(answer, Err(CallError::Lost(_)));
+        std::thread::sleep(CONNECT_PAUSE);
+        answer = match find.as_ref().filter(|_| lost) {
+            Some(find) => match client::ask(&address, find) {
+                Err(CallError::Refused(none)) if none.kind == RefusalKind::InvalidJobId => {
+                    client::ask(&address, request)
+                }
+                found => found,
+            },
+            None => client::ask(&address, request),
+        };
     }
+    answer.map_err(trouble)
+}
+
+/// The number by which what came of a request can be found again.
+fn request_id(request: &Request) -> Option<u64> {
+    let spec = if let Request::Submit { spec, .. } | Request::Run { spec, .. } = request {
+        spec.as_ref()
+    } else if let Request::SubmitHet { specs, .. } | Request::RunHet { specs, .. } = request {
+        specs.first()?
+    } else {
+        return None;
+    };
+    Some(spec.request_id).filter(|id| *id != 0)
 }
 
 /// Connects once.
@@ -145,15 +176,35 @@ pub async fn call(client: &Client, request: &Request) -> Result<Reply, Trouble> 
 
 /// Asks something that only waits, again and again while the controller is away: it may be starting again.
 pub async fn wait_for(request: &Request) -> Result<Reply, Trouble> {
-    let mut tries = 0;
-    loop {
+    insist(request, WAIT_TRIES, Duration::from_secs(1)).await
+}
+
+/// Asks something that may be asked again though it was done already (a query; a step, by its request's number), for as long as a
+/// controller may take to start again.
+pub async fn ask_again(request: &Request) -> Result<Reply, Trouble> {
+    insist(request, STEP_TRIES, CONNECT_PAUSE).await
+}
+
+async fn insist(request: &Request, tries: u32, pause: Duration) -> Result<Reply, Trouble> {
+    for _ in 0..tries {
         match ask(request).await {
-            Err(Trouble::Contact(_)) if tries < WAIT_TRIES => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
+            Err(Trouble::Contact(_)) => tokio::time::sleep(pause).await,
             answer => return answer,
         }
+    }
+    ask(request).await
+}
+
+/// The job that came of a request whose answer was lost; `None` if none did.
+pub async fn submitted(request: &Request) -> Result<Option<JobId>, Trouble> {
+    let Some(request_id) = request_id(request) else {
+        return Ok(None);
+    };
+    match ask_again(&Request::Submission { request_id }).await {
+        Ok(Reply::Submitted { job, .. }) => Ok(Some(job)),
+        Ok(_) => Err(unexpected()),
+        Err(trouble) if trouble.kind() == Some(RefusalKind::InvalidJobId) => Ok(None),
+        Err(trouble) => Err(trouble),
     }
 }
 

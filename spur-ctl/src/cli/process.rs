@@ -84,12 +84,19 @@ pub fn surroundings() -> Surroundings {
         niceness: rustix::process::getpriority_process(None).unwrap_or(0),
         umask: umask(),
         submit_line: submit_line(),
+        request_id: request_id(),
         rlimits: limits(),
     }
 }
 
 /// The longest submit line that is kept, in bytes.
 const LINE_MAX: usize = 65_000;
+
+/// A number that no other request has: what the standard library draws for its hash tables, from the kernel.
+pub fn request_id() -> u64 {
+    let drawn = std::hash::BuildHasher::build_hasher(&std::hash::RandomState::new());
+    std::hash::Hasher::finish(&drawn).max(1)
+}
 
 /// The command as it was called, with blanks between its words as Slurm has it.
 fn submit_line() -> String {

@@ -113,8 +113,7 @@ async fn allocate(
     let spec = &specs[0];
     let refused =
         |trouble: Trouble| submit::refused(Command::Salloc, spec, &trouble, options.on("verbose"));
-    let client = link::connect_patiently().await.map_err(refused)?;
-    let pong = link::call(&client, &Request::Ping).await.map_err(refused)?;
+    let pong = link::question_patiently(None, &Request::Ping).map_err(refused)?;
     let Reply::Pong { cluster, .. } = pong else {
         return Err(refused(link::unexpected()));
     };
@@ -126,7 +125,7 @@ async fn allocate(
         let spec = Box::new(spec.clone());
         Request::Submit { spec, payload }
     };
-    let answer = link::call(&client, &request).await.map_err(refused)?;
+    let answer = link::question_patiently(None, &request).map_err(refused)?;
     let Reply::Submitted { job: id, notices } = answer else {
         return Err(refused(link::unexpected()));
     };

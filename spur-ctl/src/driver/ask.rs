@@ -143,6 +143,8 @@ pub enum Act {
     Step(JobId, Box<StepSpec>),
     /// Say how to reach a step that runs.
     Attach(JobId, StepKind),
+    /// See [`spur_core::api::Request::Submission`].
+    Submission(u64),
     /// Give an allocation back.
     Finish(JobId, ExitStatus),
     /// End or signal jobs; each is answered for.

@@ -97,6 +97,7 @@ impl Writer {
             Act::StepHet(leader, parts) => self.step_het(turn, leader, parts, caller),
             Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
             Act::Attach(job, step) => self.attach(turn, job, step, caller),
+            Act::Submission(request) => self.submission(request, caller),
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),
             Act::Cancel {
                 jobs,

@@ -6,7 +6,9 @@ use super::turn::Turn;
 use spur_core::api::{Caller, Grant, GrantNode, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
 use spur_core::id::{JobId, StepId, StepKind};
-use spur_core::job::step::{StepSpec, StepState, grant};
+use spur_core::job::Job;
+use spur_core::job::het::HetPart;
+use spur_core::job::step::{Step, StepSpec, StepState, grant};
 use spur_core::view;
 use spur_proto::ticket::{self, Ticket};
 
@@ -35,6 +37,11 @@ impl Writer {
         parts: &[(JobId, &StepSpec)],
         caller: &Caller,
     ) -> Result<Vec<Grant>, Refusal> {
+        if let Some(step) = self.granted_before(parts, caller) {
+            let grants = parts.iter();
+            let grants = grants.map(|(id, _)| self.describe_grant(turn, (*id, step), caller, false));
+            return grants.collect();
+        }
         let (mut number, mut first, mut asked) = (0, 0, Vec::new());
         for (id, spec) in parts {
             let job = self.cluster.jobs.get(id).ok_or_else(|| unknown(*id))?;
@@ -58,6 +65,7 @@ impl Writer {
                 shares,
                 cpus_per_task: spec.cpus_per_task,
                 with: with.clone(),
+                request_id: spec.request_id,
             };
             self.propose(turn, granted).map_err(|why| Refusal {
                 kind: RefusalKind::Invalid,
@@ -78,6 +86,28 @@ impl Writer {
         }
         let grant = self.describe_grant(turn, (id, kind), caller, true)?;
         Ok(Reply::Granted(Box::new(grant)))
+    }
+
+    /// The step that this request was granted already, to a client that did not get the answer and asks again.
+    fn granted_before(&self, parts: &[(JobId, &StepSpec)], caller: &Caller) -> Option<StepKind> {
+        let (id, spec) = parts.first().filter(|(_, spec)| spec.request_id != 0)?;
+        let mut steps = self.cluster.jobs.get(id)?.steps.values();
+        let same = |step: &&Step| step.request_id == spec.request_id && step.uid == caller.uid;
+        steps.find(same).map(|step| step.kind)
+    }
+
+    /// The job that this request made already.
+    pub(super) fn submission(&self, request: u64, caller: &Caller) -> Answer {
+        let mut jobs = self.cluster.jobs.values();
+        let same = |job: &&Job| {
+            let first = job.het.is_none_or(HetPart::leads);
+            first && job.spec.request_id == request && job.spec.owner.uid == caller.uid
+        };
+        let found = jobs.find(same).filter(|_| request != 0);
+        let job = found.ok_or_else(|| unknown(JobId(0)))?;
+        let job = job.array.as_ref().map_or(job.id, |array| array.view.job);
+        let notices = Vec::new();
+        Ok(Reply::Submitted { job, notices })
     }
 
     /// How to reach a step: to start it, or to join it.

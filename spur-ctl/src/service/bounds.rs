@@ -76,6 +76,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Finish { .. }
         | Request::AwaitEnd { .. }
         | Request::AwaitCleaned { .. }
+        | Request::Submission { .. }
         | Request::Nodes
         | Request::Partitions
         | Request::Topology

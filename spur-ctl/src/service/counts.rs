@@ -98,6 +98,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         }
         Request::Step { .. } | Request::StepHet { .. } => (5001, "REQUEST_JOB_STEP_CREATE"),
         Request::Attach { .. } => (5021, "REQUEST_STEP_LAYOUT"),
+        Request::Submission { .. } => (9008, "SPUR_SUBMISSION"),
         Request::Finish { .. } => (5017, "REQUEST_COMPLETE_JOB_ALLOCATION"),
         Request::Cancel { step: Some(_), .. } => (5005, "REQUEST_CANCEL_JOB_STEP"),
         Request::Cancel { .. } => (5032, "REQUEST_KILL_JOB"),

@@ -78,7 +78,8 @@ pub(super) enum Submission {
 }
 
 /// What a script begins with: a line for each time that it runs.
-const BEGIN: &str = r#"echo run >> "$SLURM_JOB_NAME.$SLURM_ARRAY_TASK_ID.runs"; : > "$SLURM_JOB_ID.begun""#;
+const BEGIN: &str =
+    r#"echo run >> "$SLURM_JOB_NAME.$SLURM_ARRAY_TASK_ID.runs"; : > "$SLURM_JOB_ID.begun""#;
 
 impl Work {
     /// Any piece of work; dependencies are on what was acknowledged before.
@@ -163,7 +164,8 @@ impl Work {
         let mut work = Self::batch(name, &body.join("\n"), expect);
         // What srun says of its step's exit code goes elsewhere.
         work.options.extend(["-e", "%x.err"].map(str::to_owned));
-        work.options.extend([format!("-N{nodes}"), format!("-n{tasks}")]);
+        work.options
+            .extend([format!("-N{nodes}"), format!("-n{tasks}")]);
         work
     }
 
@@ -318,7 +320,14 @@ impl Made {
     pub(super) fn judge(&self, home: &Path, record: &Record) -> Vec<String> {
         let each = self.work.expect.iter();
         each.filter_map(|expect| self.judge_one(home, record, expect))
-            .map(|why| format!("{} (job {}): {why}{}", self.work.name, self.id, self.told(home)))
+            .map(|why| {
+                format!(
+                    "{} (job {}): {why}{}",
+                    self.work.name,
+                    self.id,
+                    self.told(home)
+                )
+            })
             .collect()
     }
 
@@ -326,7 +335,11 @@ impl Made {
     fn told(&self, home: &Path) -> String {
         let err = fs::read_to_string(home.join(format!("{}.err", self.work.name)));
         let err = err.unwrap_or_default();
-        format!("\n    {:?}\n    {}", self.work.options, err.trim().replace('\n', "\n    "))
+        format!(
+            "\n    {:?}\n    {}",
+            self.work.options,
+            err.trim().replace('\n', "\n    ")
+        )
     }
 
     fn judge_one(&self, home: &Path, record: &Record, expect: &Expect) -> Option<String> {

@@ -341,6 +341,7 @@ fn a_job_of_srun_ends_with_its_last_step() {
             gpus_per_node: None,
             gpus_per_task: None,
             nodelist: Vec::new(),
+            request_id: 0,
         };
         let shares = crate::job::step::grant(&world.cluster, world.job(job), &asked).unwrap();
         world.does(Event::StepGranted {
@@ -351,6 +352,7 @@ fn a_job_of_srun_ends_with_its_last_step() {
             shares,
             cpus_per_task: 0,
             with: vec![leader, JobId(2)],
+            request_id: 0,
         });
     }
     let order = |job, world: &World| {

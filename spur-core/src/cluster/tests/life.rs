@@ -30,6 +30,7 @@ fn grant(world: &mut World, job: JobId, number: u32) {
         shares,
         cpus_per_task: 0,
         with: Vec::new(),
+        request_id: 0,
     });
 }
 
@@ -173,6 +174,7 @@ fn a_step_stays_within_its_job_and_numbers_are_not_used_twice() {
         shares,
         cpus_per_task: 0,
         with: Vec::new(),
+        request_id: 0,
     };
     let mut wide = shares.clone();
     wide[0].share.gpus.insert(7);

@@ -303,6 +303,7 @@ impl Writer {
             }],
             cpus_per_task: 1,
             with: Vec::new(),
+            request_id: 0,
         });
         self.does(Event::Finished {
             job: alloc,
@@ -441,6 +442,7 @@ impl Writer {
                 }],
                 cpus_per_task: 1,
                 with: both.clone(),
+                request_id: 0,
             });
         }
     }

@@ -15,6 +15,7 @@ fn step() -> StepSpec {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: Vec::new(),
+        request_id: 0,
     }
 }
 
@@ -54,6 +55,7 @@ fn start(world: &mut World, job: JobId, spec: &StepSpec) -> StepId {
         shares,
         cpus_per_task,
         with: Vec::new(),
+        request_id: 0,
     });
     StepId { job, step }
 }

@@ -27,6 +27,8 @@ pub struct Surroundings {
     pub umask: u32,
     /// The command with its arguments, as a line.
     pub submit_line: String,
+    /// See [`spur_core::job::spec::JobSpec::request_id`].
+    pub request_id: u64,
     /// Soft limits: (`RLIMIT_*` number, value; `u64::MAX` for none).
     pub rlimits: Vec<(u32, u64)>,
 }

@@ -89,6 +89,7 @@ pub fn spec(
         kill_on_invalid_dep: kill_on_invalid_dep(options),
         extras: extras::of(options, here)?.boxed(),
         submit_line: here.submit_line.clone(),
+        request_id: here.request_id,
         ..placed
     };
     Ok((combined::settled(options, tidied(spec))?, warning))

@@ -12,7 +12,7 @@ pub fn base_name(command: &str) -> &str {
 }
 
 /// The only step of a job that `srun` asks for itself: all that the job has.
-pub fn of_run(options: &Options, command: &str) -> StepSpec {
+pub fn of_run(options: &Options, command: &str, request_id: u64) -> StepSpec {
     StepSpec {
         name: options
             .value("job-name")
@@ -25,12 +25,17 @@ pub fn of_run(options: &Options, command: &str) -> StepSpec {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: Vec::new(),
+        request_id,
     }
 }
 
 /// A step within an allocation. Numbers from the environment describe the job, so they count only where the step says
 /// nothing of its own.
-pub fn of_allocation(options: &Options, command: &str) -> Result<StepSpec, Failure> {
+pub fn of_allocation(
+    options: &Options,
+    command: &str,
+    request_id: u64,
+) -> Result<StepSpec, Failure> {
     let said = |long: &str| {
         options
             .last(long)
@@ -67,6 +72,7 @@ pub fn of_allocation(options: &Options, command: &str) -> Result<StepSpec, Failu
         gpus_per_node: gpus(options, nodes, said)?,
         gpus_per_task: per_task,
         nodelist,
+        request_id,
     })
 }
 

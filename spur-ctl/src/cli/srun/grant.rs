@@ -9,11 +9,8 @@ use super::super::resolve::{het, job, numbers, step};
 use super::super::{output, process, submit};
 use super::{program, say};
 use spur_core::api::{Grant, JobFilter, RefusalKind, Reply, Request};
-use spur_core::id::{JobId, Uid};
-use spur_core::job::spec::{JobKind, JobSpec};
-use spur_core::job::state::JobState;
+use spur_core::id::JobId;
 use spur_core::slurm::codes;
-use spur_proto::client::Client;
 use std::time::Duration;
 
 /// After this time the user is told that the job waits.
@@ -70,7 +67,7 @@ pub async fn obtain(parts: &[Options], here: &Surroundings) -> Result<Granted, F
         .iter()
         .for_each(|part| output::complain(&step::notices(part)));
     if parts.len() == 1 && !options.on("het-group") {
-        let step = step::of_allocation(options, &program(options))?;
+        let step = step::of_allocation(options, &program(options), here.request_id)?;
         return within(options, (job, Request::Step { job, step }), &[0]).await;
     }
     let groups = het::groups(parts, size(job).await?)?;
@@ -80,7 +77,11 @@ pub async fn obtain(parts: &[Options], here: &Surroundings) -> Result<Granted, F
         let mut part = parts[at].without(Source::Environment);
         let own = |name: &str| het::variable(name, group, process::var);
         part.merge(environment(Command::Srun, own));
-        steps.push(step::of_allocation(&part, &program(&part))?);
+        steps.push(step::of_allocation(
+            &part,
+            &program(&part),
+            here.request_id,
+        )?);
         offsets.push(group);
         which.push(at);
     }
@@ -98,7 +99,7 @@ async fn size(job: JobId) -> Result<Option<u32>, Failure> {
         ids: vec![job],
         ..JobFilter::default()
     };
-    match link::ask(&Request::Jobs { filter }).await {
+    match link::ask_again(&Request::Jobs { filter }).await {
         Ok(Reply::Jobs(jobs)) => Ok(jobs.first().and_then(|job| job.het).map(|part| part.size)),
         Ok(_) => Err(no_step(job, &link::unexpected().text())),
         Err(trouble) => Err(unconfirmed(job, &trouble)),
@@ -113,7 +114,7 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
         let (spec, warnings) = job::spec(part, here, step::base_name(&program), &program)?;
         output::complain(&warnings);
         specs.push(spec);
-        steps.push(step::of_run(part, &program));
+        steps.push(step::of_run(part, &program, here.request_id));
     }
     let verbose = options.on("verbose");
     if options.on("test-only") {
@@ -138,8 +139,7 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
         },
     };
     let refused = |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, verbose);
-    let client = link::connect_patiently().await.map_err(refused)?;
-    let answer = run(options, &client, &request, &spec).await;
+    let answer = run(options, &request).await;
     let grants = granted(answer.map_err(refused)?);
     let which: Vec<usize> = (0..parts.len()).collect();
     let granted = grants.and_then(|grants| Granted::of(grants, &which, true));
@@ -157,40 +157,55 @@ fn granted(reply: Reply) -> Option<Vec<Grant>> {
     None
 }
 
-/// Waits for the job to run; tells the user if that takes its time.
-async fn run(
-    options: &Options,
-    client: &Client,
-    request: &Request,
-    spec: &JobSpec,
-) -> Result<Reply, Trouble> {
-    let mut call = std::pin::pin!(link::call(client, request));
-    if let Ok(answer) = tokio::time::timeout(NOTICE_AFTER, &mut call).await {
-        return answer;
-    }
-    let Some(job) = waiting(client, spec).await else {
-        return call.await;
+/// Waits for the job to run; tells the user if that takes its time. If the controller goes away meanwhile, what it made of the
+/// request is looked for when it is back.
+async fn run(options: &Options, request: &Request) -> Result<Reply, Trouble> {
+    let client = link::connect_patiently().await?;
+    let mut call = std::pin::pin!(link::call(&client, request));
+    let mut told = false;
+    let answer = match tokio::time::timeout(NOTICE_AFTER, &mut call).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            if let Ok(Some(job)) = link::submitted(request).await {
+                let job = format_args!("job {job} queued and waiting for resources");
+                say(options, job);
+                told = true;
+            }
+            call.await
+        }
     };
-    say(
-        options,
-        format_args!("job {job} queued and waiting for resources"),
-    );
-    let answer = match (call.await, again(request, job)) {
-        (Err(Trouble::Contact(_)), Some(again)) => wait_on(job, &again).await,
-        (answer, _) => answer,
+    let answer = match answer {
+        Err(Trouble::Contact(lost)) => resume(request, Trouble::Contact(lost)).await,
+        answer => answer,
     };
     let id = match &answer {
         Ok(Reply::Granted(grant)) => Some(grant.job.id),
         Ok(Reply::GrantedHet(grants)) => grants.first().map(|grant| grant.job.id),
         _ => None,
     };
-    if let Some(id) = id {
+    if let Some(id) = id.filter(|_| told) {
         say(
             options,
             format_args!("job {id} has been allocated resources"),
         );
     }
     answer
+}
+
+/// The call broke. What waits only for so long is given up; otherwise the job is waited for and its step asked for, or all is asked
+/// for again if there is no job.
+async fn resume(request: &Request, lost: Trouble) -> Result<Reply, Trouble> {
+    if again(request, JobId(0)).is_none() {
+        return Err(lost);
+    }
+    let Some(job) = link::submitted(request).await? else {
+        let client = link::connect_patiently().await?;
+        return link::call(&client, request).await;
+    };
+    match again(request, job) {
+        Some(again) => wait_on(job, &again).await,
+        None => Err(lost),
+    }
 }
 
 /// What is asked for once a job runs whose call broke; `None` for one that waits only for so long.
@@ -221,39 +236,13 @@ fn again(request: &Request, job: JobId) -> Option<Request> {
     None
 }
 
-/// The controller went away while the job waited. The job is in its log: waits on for both, and asks for the step then.
+/// The controller went away while the job waited. The job is in its log: waits on for both, and asks for the step then, which may
+/// have been granted to the call that broke: it is the same request.
 async fn wait_on(job: JobId, again: &Request) -> Result<Reply, Trouble> {
-    let Reply::Allocated { job: view } = link::wait_for(&Request::AwaitAllocation { job }).await?
-    else {
-        return Err(link::unexpected());
-    };
-    // A step that is there already was granted to the call that broke, and nobody can start it any more.
-    if !view.steps.is_empty() {
-        return Err(link::unexpected());
+    match link::wait_for(&Request::AwaitAllocation { job }).await? {
+        Reply::Allocated { .. } => link::ask_again(again).await,
+        _ => Err(link::unexpected()),
     }
-    link::ask(again).await
-}
-
-/// The number of our own pending job: the newest that looks like it.
-async fn waiting(client: &Client, spec: &JobSpec) -> Option<JobId> {
-    let filter = JobFilter {
-        users: vec![Uid(spec.owner.uid.0)],
-        names: vec![spec.name.clone()],
-        states: vec![JobState::Pending],
-        ..JobFilter::default()
-    };
-    let Ok(Reply::Jobs(jobs)) = link::call(client, &Request::Jobs { filter }).await else {
-        return None;
-    };
-    let ours = |other: &JobSpec| {
-        other.kind == JobKind::Run
-            && (other.submit_sid, &other.submit_host) == (spec.submit_sid, &spec.submit_host)
-            && (&other.command, &other.work_dir) == (&spec.command, &spec.work_dir)
-    };
-    jobs.iter()
-        .filter(|job| ours(&job.spec))
-        .map(|job| job.het.map_or(job.id, |part| part.leader))
-        .max()
 }
 
 async fn within(
@@ -264,7 +253,7 @@ async fn within(
     let (mut pause, longest) = BUSY_PAUSES;
     let mut told = false;
     loop {
-        match link::ask(&request).await {
+        match link::ask_again(&request).await {
             Ok(reply) => {
                 let granted = granted(reply);
                 let granted = granted.and_then(|grants| Granted::of(grants, which, false));

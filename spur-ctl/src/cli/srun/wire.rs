@@ -6,8 +6,10 @@ use spur_core::api::{Grant, GrantNode};
 use spur_proto::client::unix_path;
 use spur_proto::frame::{read_frame_async, write_frame_async};
 use spur_proto::wire::{FromStep, Open, Signal, Stdin, ToStep, WindowSize, from_step, to_step};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -17,6 +19,10 @@ use tokio::sync::mpsc;
 const INWARD: usize = 16;
 /// Messages for one node that may wait to be sent.
 const OUTWARD: usize = 2;
+
+/// How long an agent may take to start again, and the pause between looks.
+const REACH_WITHIN: Duration = Duration::from_secs(60);
+const REACH_PAUSE: Duration = Duration::from_millis(250);
 
 /// What came from a node.
 #[derive(Debug)]
@@ -110,8 +116,9 @@ async fn talk(
     busy: Arc<AtomicBool>,
     news: mpsc::Sender<(usize, News)>,
 ) {
-    let why = match first_word(&node, open).await {
-        Ok((read, write)) => {
+    let why = match reach(&node, open, &news).await {
+        Ok((first, read, write)) => {
+            news.send((at, News::Message(first))).await.ok();
             busy.store(false, Ordering::Relaxed);
             let writer = tokio::spawn(send_all(write, queue, busy));
             let why = hear_all(at, read, &news).await;
@@ -123,21 +130,44 @@ async fn talk(
     news.send((at, News::Gone(why))).await.ok();
 }
 
-async fn first_word(
+type Reached = (from_step::Kind, BufReader<OwnedReadHalf>, OwnedWriteHalf);
+
+/// Connects until the step says its first word. An agent that is away may be starting again; one that went away before it handed the
+/// connection on has started nothing, for the step speaks first.
+async fn reach(
     node: &GrantNode,
     open: Open,
-) -> Result<(OwnedReadHalf, OwnedWriteHalf), String> {
+    news: &mpsc::Sender<(usize, News)>,
+) -> Result<Reached, String> {
     let path = unix_path(&node.address).ok_or_else(|| format!("bad address {}", node.address))?;
-    let failed = |why: std::io::Error| format!("{}: {why}", node.address);
-    let stream = UnixStream::connect(path).await.map_err(failed)?;
+    let end = Instant::now() + REACH_WITHIN;
+    loop {
+        let why = match first_word(path, open.clone()).await {
+            Ok(reached) => return Ok(reached),
+            Err(why) => format!("{}: {why}", node.address),
+        };
+        if Instant::now() > end || news.is_closed() {
+            return Err(why);
+        }
+        tokio::time::sleep(REACH_PAUSE).await;
+    }
+}
+
+async fn first_word(path: &Path, open: Open) -> std::io::Result<Reached> {
+    let stream = UnixStream::connect(path).await?;
     let (read, mut write) = stream.into_split();
     let message = ToStep {
         kind: Some(to_step::Kind::Open(open)),
     };
-    write_frame_async(&mut write, &message)
-        .await
-        .map_err(failed)?;
-    Ok((read, write))
+    write_frame_async(&mut write, &message).await?;
+    let mut read = BufReader::with_capacity(128 << 10, read);
+    loop {
+        match read_frame_async::<FromStep>(&mut read).await? {
+            Some(FromStep { kind: Some(kind) }) => return Ok((kind, read, write)),
+            Some(FromStep { kind: None }) => {}
+            None => return Err(std::io::ErrorKind::ConnectionReset.into()),
+        }
+    }
 }
 
 async fn send_all(
@@ -157,8 +187,11 @@ async fn send_all(
     std::future::pending::<()>().await;
 }
 
-async fn hear_all(at: usize, read: OwnedReadHalf, news: &mpsc::Sender<(usize, News)>) -> String {
-    let mut read = BufReader::with_capacity(128 << 10, read);
+async fn hear_all(
+    at: usize,
+    mut read: BufReader<OwnedReadHalf>,
+    news: &mpsc::Sender<(usize, News)>,
+) -> String {
     loop {
         match read_frame_async::<FromStep>(&mut read).await {
             Ok(Some(FromStep { kind: Some(kind) })) => {

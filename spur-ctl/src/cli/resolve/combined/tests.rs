@@ -19,6 +19,7 @@ fn here(env: &[&str]) -> Surroundings {
         niceness: 0,
         umask: 0o022,
         submit_line: String::new(),
+        request_id: 0,
         rlimits: Vec::new(),
     }
 }

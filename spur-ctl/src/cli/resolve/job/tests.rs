@@ -18,6 +18,7 @@ fn here() -> Surroundings {
         niceness: 0,
         umask: 0o022,
         submit_line: String::new(),
+        request_id: 0,
         rlimits: vec![(7, 1024), (4, 0)],
     }
 }
