@@ -9,7 +9,7 @@ pub mod record;
 pub mod spec;
 pub mod supervisor;
 
-pub use record::{ExitRecord, TaskEnd, exit_record};
+pub use record::{ExitRecord, TaskEnd, exit_record, never_began};
 pub use spec::{Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
 pub use supervisor::{EndReason, Launcher, Supervisor, remove_dir};
 

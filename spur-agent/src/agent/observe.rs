@@ -11,6 +11,10 @@ use spur_core::id::{JobId, StepKind};
 use spur_core::resources::IdSet;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long children of a dead supervisor may take to end.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Agent {
     /// Takes over everything that is still here, and removes what belongs to nobody.
@@ -28,7 +32,7 @@ impl Agent {
             match entry.phase {
                 // Nothing ran yet: the controller orders it again.
                 Phase::Preparing => self.drop_unfinished(job),
-                Phase::Ready | Phase::Ending => self.take_over(job, &entry),
+                Phase::Ready | Phase::Ending => self.take_over(job, entry),
             }
         }
         if let Some(meter) = self.node.meter() {
@@ -50,7 +54,10 @@ impl Agent {
         }
     }
 
-    fn take_over(&mut self, job: JobId, entry: &journal::Job) {
+    fn take_over(&mut self, job: JobId, mut entry: journal::Job) {
+        entry
+            .steps
+            .retain(|step, state| !self.undone((job, *step), *state));
         let generation = entry.order.generation;
         let phase = if entry.phase == Phase::Ready {
             JobPhase::Ready
@@ -66,7 +73,7 @@ impl Agent {
             meter.job_begins(&entry.order, true);
         }
         match self.node.root.job(job) {
-            Ok(Some(cgroup)) => self.adopt_fences(&entry.order, &cgroup, entry),
+            Ok(Some(cgroup)) => self.adopt_fences(&entry.order, &cgroup, &entry),
             Ok(None) => tracing::warn!(%job, "its cgroup is gone; it is ended"),
             Err(error) => tracing::error!(%job, %error, "its cgroup cannot be opened"),
         }
@@ -92,17 +99,41 @@ impl Agent {
                 self.meter_taken_over(key);
                 self.watch(key, supervisor);
             }
-            Ok(None) if !dir.exists() => {
-                // It was written down and never begun: the controller's order is followed anew.
-                self.observed.steps.remove(&key);
-                self.journalled(|journal| journal.step_undone(job, step));
-            }
             Ok(None) => self.step_over(key),
             Err(error) => {
                 tracing::error!(%job, %step, %error, "its supervisor cannot be looked for");
                 self.step_over(key);
             }
         }
+    }
+
+    /// Whether a step was written down and nothing of it ran before all was killed: the controller's order is followed anew then,
+    /// in a new cgroup, since the kernel lets nobody into one that was killed.
+    fn undone(&mut self, (job, step): super::StepKey, state: journal::Step) -> bool {
+        let dir = self.step_dir((job, step));
+        let gone = !state.ended && matches!(Supervisor::adopt(&dir), Ok(None));
+        if !gone || (dir.exists() && !launch::never_began(&dir)) {
+            return false;
+        }
+        if let Err(error) = self.remove_step_cgroup((job, step)) {
+            tracing::error!(%job, %step, %error, "the cgroup of a step that did not begin cannot be removed");
+            return false;
+        }
+        remove_step_dir(&dir);
+        self.journalled(|journal| journal.step_undone(job, step));
+        true
+    }
+
+    fn remove_step_cgroup(&self, (job, step): super::StepKey) -> Result<(), CgroupError> {
+        let Some(group) = self.node.root.job(job)? else {
+            return Ok(());
+        };
+        let Some(group) = Cgroup::open(group.step_path(step))? else {
+            return Ok(());
+        };
+        group.kill()?;
+        group.wait_empty(GONE_WITHIN)?;
+        group.remove()
     }
 
     /// A running step is metered on.

@@ -44,6 +44,29 @@ pub struct TaskEnd {
     pub core: bool,
 }
 
+/// The file that is in a step's folder until its tasks are let go.
+const STARTING: &str = "starting";
+
+/// Says that nothing of the step has run.
+pub(super) fn mark_starting(dir: &Path) -> Result<(), LaunchError> {
+    let path = dir.join(STARTING);
+    private_file(&path)
+        .map(drop)
+        .map_err(failed("create", &path))
+}
+
+/// From now on something of the step may have run.
+pub(crate) fn unmark_starting(dir: &Path) -> Result<(), LaunchError> {
+    let path = dir.join(STARTING);
+    fs::remove_file(&path).map_err(failed("remove", &path))
+}
+
+/// Whether a step that no supervisor runs any more ended before anything of it ran, so that it can be started anew. Folders of
+/// earlier versions have no mark: what is not known has begun.
+pub fn never_began(dir: &Path) -> bool {
+    dir.join(STARTING).exists() && matches!(exit_record(dir), Ok(None))
+}
+
 /// Reads a step's exit record; `None` while there is none.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
 
-use super::record::{encode, private_file};
+use super::record::{encode, mark_starting, private_file};
 use super::{LaunchError, StepLaunch, failed};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
@@ -118,6 +118,7 @@ impl Launcher {
         client: Option<OwnedFd>,
     ) -> Result<Supervisor, LaunchError> {
         let control = bind_control(dir)?;
+        mark_starting(dir)?;
         write_spec(spec, dir)?;
         // Users pass through to their script; its name is fixed and everything else here is for root alone.
         let passable = fs::Permissions::from_mode(0o711);

@@ -184,6 +184,9 @@ impl<'a> Step<'a> {
 
     /// Lets every child execute its program.
     fn let_go(&mut self) {
+        if let Err(error) = crate::launch::record::unmark_starting(self.dir) {
+            return self.fail(&error.to_string(), true);
+        }
         let go = vec![0; self.tasks.len()];
         let sent = self.go.take().map(|pipe| rustix::io::write(pipe, &go));
         if !matches!(sent, Some(Ok(count)) if count == go.len()) {

@@ -199,6 +199,11 @@ impl Node {
             .join(format!("job_{job}"))
     }
 
+    /// The folder of a step's supervisor.
+    pub fn step_dir(&self, step: &str) -> PathBuf {
+        self.dir.path().join("state/steps").join(step)
+    }
+
     /// Whether anything of a job is left: cgroup, pins, step folders.
     pub fn traces(&self, job: u32) -> Vec<PathBuf> {
         let pins = spur_ebpf::links_folder(&self.pins());

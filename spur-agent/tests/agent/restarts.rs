@@ -84,6 +84,65 @@ fn an_end_that_no_agent_saw_is_reported_by_the_next() {
 }
 
 #[test]
+fn a_step_of_which_nothing_ran_when_all_was_killed_is_started_anew_and_another_is_not() {
+    if !possible() {
+        return;
+    }
+    for (marked, runs) in [(true, 2), (false, 1)] {
+        let mut node = Node::start("");
+        let script = "echo run >> runs; while [ ! -e end ]; do sleep 0.02; done; exit 7";
+        let order = run(&node, 1, 5, &[1], script);
+        node.text("runs");
+        node.kill_agent();
+        let dir = node.step_dir("1.batch");
+        kill_supervisor(&dir);
+        std::fs::write(node.job_cgroup(1).join("cgroup.kill"), "1").unwrap();
+        wait("its tasks are gone", || {
+            node.procs(1).is_empty().then_some(())
+        });
+        if marked {
+            // As it was until the moment at which its tasks were let go.
+            std::fs::write(dir.join("starting"), "").unwrap();
+        }
+        node.start_agent();
+        let steps = vec![batch(&node, &order, script)];
+        node.controller.send(&ToAgent::Welcome {
+            node: NodeId(0),
+            generation: Generation(5),
+            jobs: vec![order],
+            steps,
+        });
+        std::fs::write(node.out("end"), "").unwrap();
+        let report = node.controller.report("the end", |report| {
+            matches!(report, Report::StepEnded { .. })
+        });
+        let code = if marked { (7, 0) } else { (0, 9) };
+        assert!(
+            matches!(report, Report::StepEnded { exit, .. } if (exit.code, exit.signal) == code),
+            "{report:?}"
+        );
+        assert_eq!(node.text("runs"), "run\n".repeat(runs));
+        node.controller.revoke(1, 5);
+        node.controller.cleaned(1);
+        node.finish();
+    }
+}
+
+/// `kill -9` of the process that supervises the step in this folder.
+fn kill_supervisor(dir: &std::path::Path) {
+    let own = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.contains(&&b"supervise"[..]) && words.contains(&dir.as_os_str().as_encoded_bytes())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pid = pids.find(own).expect("the step has a supervisor");
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
 fn reports_are_repeated_until_they_are_acknowledged() {
     if !possible() {
         return;
