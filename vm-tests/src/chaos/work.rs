@@ -41,7 +41,9 @@ impl Act {
             Self::Cancel => cluster.spawn(NOBODY, &["scancel", id]),
             // Again if the answer got lost: what was requeued once is not requeued a second time.
             Self::Requeue => {
-                let once = format!("test -e {id}.again || scontrol requeue {id}");
+                let once = format!(
+                    "shown=$(scontrol show job {id}) || exit 1; case $shown in *Restarts=0*) scontrol requeue {id} ;; esac"
+                );
                 cluster.spawn(NOBODY, &["sh", "-c", &once])
             }
         }
