@@ -39,7 +39,8 @@ impl Writer {
     ) -> Result<Vec<Grant>, Refusal> {
         if let Some(step) = self.granted_before(parts, caller) {
             let grants = parts.iter();
-            let grants = grants.map(|(id, _)| self.describe_grant(turn, (*id, step), caller, false));
+            let grants =
+                grants.map(|(id, _)| self.describe_grant(turn, (*id, step), caller, false));
             return grants.collect();
         }
         let (mut number, mut first, mut asked) = (0, 0, Vec::new());

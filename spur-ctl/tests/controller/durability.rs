@@ -1,7 +1,7 @@
 //! Nothing that was acknowledged is lost, whatever is killed, cut or full.
 
 use crate::agent::{Agent, hello};
-use crate::process::{Controller, PATIENCE, TOKEN, script, spec};
+use crate::process::{Controller, PATIENCE, TOKEN, script, spec, step};
 use spur_core::agent::order::Report;
 use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::{JobId, StepKind};
@@ -10,6 +10,54 @@ use spur_core::job::state::{ExitStatus, JobState};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn what_came_of_a_request_whose_answer_was_lost_is_found_by_its_number_and_not_made_twice() {
+    let mut controller = Controller::start();
+    let (mut agent, _) = Agent::connect(&controller, "n1").await;
+    let client = controller.client().await;
+    let (mut job, mut own_step) = (spec(JobKind::Run, 1), step());
+    (job.request_id, own_step.request_id) = (4711, 4711);
+    let run = Request::Run {
+        spec: Box::new(job),
+        step: own_step.clone(),
+        immediate: None,
+    };
+    client.ask(&run).await.unwrap();
+    let order = agent.assigned().await;
+    agent.launched().await;
+    // The answer is lost with the controller.
+    controller.kill();
+    controller.run();
+    let client = controller.client().await;
+    let find = |request_id| Request::Submission { request_id };
+    let Ok(Reply::Submitted { job, .. }) = client.ask(&find(4711)).await else {
+        panic!("the job is not found")
+    };
+    assert_eq!(job, order.job);
+    for unknown in [0, 4712] {
+        let refusal = client.ask(&find(unknown)).await.unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::InvalidJobId);
+    }
+    let asked = |request_id| Request::Step {
+        job,
+        step: spur_core::job::step::StepSpec {
+            request_id,
+            ..own_step.clone()
+        },
+    };
+    for _ in 0..2 {
+        let Reply::Granted(grant) = client.ask(&asked(4711)).await.unwrap() else {
+            panic!("no grant")
+        };
+        assert_eq!(grant.step.step, StepKind::Numbered(0), "the same step");
+    }
+    let other = client.ask(&asked(4713)).await;
+    assert!(
+        !matches!(&other, Ok(Reply::Granted(grant)) if grant.step.step == StepKind::Numbered(0)),
+        "{other:?}"
+    );
+}
 
 #[tokio::test]
 async fn a_thousand_acknowledged_submissions_survive_kill_9_and_no_number_is_used_twice() {

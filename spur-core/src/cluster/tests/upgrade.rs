@@ -303,7 +303,7 @@ impl Writer {
             }],
             cpus_per_task: 1,
             with: Vec::new(),
-            request_id: 0,
+            request_id: 77,
         });
         self.does(Event::Finished {
             job: alloc,
@@ -442,7 +442,7 @@ impl Writer {
                 }],
                 cpus_per_task: 1,
                 with: both.clone(),
-                request_id: 0,
+                request_id: 77,
             });
         }
     }
