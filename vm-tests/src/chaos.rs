@@ -166,9 +166,13 @@ impl Chaos {
         }
         names.truncate(if self.rng.u32(0..5) == 0 { 2 } else { 1 });
         let killed: Vec<Process> = names.iter().map(|name| cluster.kill(name)).collect();
-        let controllers = names.iter().filter(|name| *name == "spurctld").count() as u32;
-        self.outcome.kills.0 += controllers;
-        self.outcome.kills.1 += names.len() as u32 - controllers;
+        for name in &names {
+            let count = match name.as_str() {
+                "spurctld" => &mut self.outcome.kills.0,
+                _ => &mut self.outcome.kills.1,
+            };
+            *count += 1;
+        }
         killed
     }
 

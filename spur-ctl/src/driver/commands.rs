@@ -150,12 +150,15 @@ impl Writer {
                 self.counters.reset(turn.at);
                 Ok(Reply::Done)
             }
-            Act::Configure(event) => {
-                self.propose_quietly(turn, Event::Managed(Change::Reset));
-                self.propose_quietly(turn, *event);
-                Ok(Reply::Done)
-            }
+            Act::Configure(event) => Ok(self.reconfigured(turn, *event)),
         }
+    }
+
+    /// Takes over a configuration that was read again.
+    fn reconfigured(&mut self, turn: &mut Turn, event: Event) -> Reply {
+        self.propose_quietly(turn, Event::Managed(Change::Reset));
+        self.propose_quietly(turn, event);
+        Reply::Done
     }
 
     fn update_partition(&mut self, turn: &mut Turn, name: String, state: PartitionState) -> Answer {
