@@ -127,6 +127,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         client_early: serde_bytes::ByteBuf::new(),
         fenced: Vec::new(),
         terminal: None,
+        hooks: spur_agent::launch::Hooks::default(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! From orders to what a supervisor is told. Pure.
 
-use crate::launch::{Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
+use crate::launch::{Hooks, Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
 use spur_core::id::StepId;
 use spur_core::resources::{Gpu, IdSet};
+use spur_core::slurm::bind::CpuBind;
 use spur_core::slurm::{environ, raw};
 use spur_proto::wire::{Open, WindowSize, open};
 use std::borrow::Cow;
@@ -109,6 +110,17 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         client_early: ByteBuf::new(),
         fenced: place.fenced.clone(),
         terminal: terminal(source),
+        hooks: hooks(source),
+    }
+}
+
+fn hooks(source: Source<'_>) -> Hooks {
+    let Source::Client(open) = source else {
+        return Hooks::default();
+    };
+    Hooks {
+        prolog: ByteBuf::from(open.task_prolog.as_slice()),
+        epilog: ByteBuf::from(open.task_epilog.as_slice()),
     }
 }
 
@@ -150,6 +162,10 @@ fn tasks(
     };
     let shared = env_of(0);
     let cpus = host_cpus(&step.share.cpus, place.host_cpus);
+    let bind = match source {
+        Source::Client(open) => CpuBind::parse(&open.cpu_bind),
+        Source::Batch(_) => CpuBind::All,
+    };
     let argv = |id: u32| match source {
         Source::Client(open) if !open.programs.is_empty() => {
             let own = open.programs.iter().find(|own| own.task == id);
@@ -171,7 +187,7 @@ fn tasks(
             id: *id,
             argv: argv(*id),
             env: differs.map(ByteBuf::from).collect(),
-            cpus: cpus.clone(),
+            cpus: bind.of(local as usize, step.task_ids.len(), &cpus),
         }
     });
     let tasks = tasks.collect();
@@ -349,6 +365,7 @@ mod tests {
         };
         let open = Open {
             programs: vec![argv(5, b"b"), argv(4, b"a")],
+            cpu_bind: "map_cpu:6,4".into(),
             terminal: Some(WindowSize {
                 rows: 70_000,
                 columns: 80,
@@ -358,6 +375,10 @@ mod tests {
         let launch = step(&job, &order, Source::Client(&open), &place());
         let argv: Vec<_> = launch.tasks.iter().map(|task| task.argv.clone()).collect();
         assert_eq!(argv, [[ByteBuf::from(*b"a")], [ByteBuf::from(*b"b")]]);
+        order.share.cpus = IdSet::first(3);
+        let launch = step(&job, &order, Source::Client(&open), &place());
+        let cpus: Vec<_> = launch.tasks.iter().map(|task| &task.cpus[..]).collect();
+        assert_eq!(cpus, [[6], [4]]);
         let window = Window {
             rows: 0,
             columns: 80,

@@ -9,6 +9,7 @@ mod client;
 mod creds;
 mod ending;
 mod events;
+mod hooks;
 mod plan;
 mod program;
 mod status;

@@ -11,6 +11,7 @@ mod launch {
     pub mod attach;
     pub mod control;
     pub mod fence;
+    pub mod hooks;
     pub mod identity;
     pub mod streams;
     pub mod support;

@@ -200,6 +200,7 @@ impl Cluster {
                 cpus_per_task,
                 with,
                 request_id,
+                sharing,
             } => {
                 let asked = step::Granted {
                     name,
@@ -208,6 +209,7 @@ impl Cluster {
                     cpus_per_task: *cpus_per_task,
                     with,
                     request_id: *request_id,
+                    sharing: *sharing,
                 };
                 self.on_step_granted(at, *job, *step, asked, fx)
             }

@@ -5,7 +5,7 @@ use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::TaskSet;
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
-use crate::job::step::StepShare;
+use crate::job::step::{Sharing, StepShare};
 use crate::manage::Change;
 use crate::node::{AdminState, FenceState, GpuNote, NodeConfig, StuckJob};
 use crate::partition::{Partition, PartitionState};
@@ -172,6 +172,9 @@ pub enum Event {
         /// The request that it came of; 0 if that had no number.
         #[serde(default)]
         request_id: u64,
+        /// What it shares with other steps of the job.
+        #[serde(default)]
+        sharing: Sharing,
     },
     /// A node reports that its part of a step ended.
     StepEnded {

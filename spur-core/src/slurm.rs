@@ -3,6 +3,7 @@
 //! Parsers take what users and scripts write, so none panics and each bounds what it builds.
 
 pub mod array;
+pub mod bind;
 pub mod codes;
 pub mod constraint;
 pub mod dependency;

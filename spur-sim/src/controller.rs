@@ -216,7 +216,7 @@ impl Controller {
             gpus_per_node: None,
             gpus_per_task: None,
             nodelist: Vec::new(),
-            request_id: 0,
+            ..StepSpec::default()
         };
         let Ok(shares) = grant(&self.cluster, running, &spec) else {
             return;
@@ -233,6 +233,7 @@ impl Controller {
                 cpus_per_task: 0,
                 with: Vec::new(),
                 request_id: 0,
+                sharing: Default::default(),
             },
             around,
         );

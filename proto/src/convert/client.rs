@@ -15,7 +15,7 @@ use spur_core::job::extras::{Extras, Warning};
 use spur_core::job::het::HetPart;
 use spur_core::job::spec::{Given, GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
-use spur_core::job::step::{StepSpec, StepState};
+use spur_core::job::step::{Sharing, StepSpec, StepState};
 use spur_core::manage::accounts::{Account, Accounts, Association, Qos, User};
 use spur_core::manage::reservation::Reservation;
 use spur_core::manage::{Entity, Manage, Setting, Verb};
@@ -72,6 +72,13 @@ choice!(
     }
 );
 choice!(StepState = StepState { Running, Ended });
+choice!(
+    Sharing = StepSharing {
+        Unasked,
+        Nothing,
+        Everything
+    }
+);
 choice!(AdminState = AdminState { Up, Drain, Down });
 choice!(
     PartitionState = PartitionState {
@@ -224,7 +231,7 @@ record!(JobSpec = JobSpec {
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
-    rep nodelist, def request_id,
+    rep nodelist, def request_id, def sharing, opt relative, def overcommit, def plane,
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,

@@ -343,6 +343,33 @@ impl Agent {
                 tracing::warn!(%job, step = %key.1, signal, %error, "a step's supervisor takes no signal");
             }
         }
+        if signal == KILLED {
+            self.end_waiting(job, chosen);
+        }
+    }
+
+    /// Steps whose client has not come are over without it.
+    fn end_waiting(&mut self, job: JobId, chosen: impl Fn(&StepKey) -> bool) {
+        let Some((generation, _)) = self.observed.jobs.get(&job).copied() else {
+            return;
+        };
+        let steps = self.observed.steps.range(of_job(job));
+        let waiting = steps.filter(|(key, phase)| **phase == StepPhase::Waiting && chosen(key));
+        for key in waiting.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.observed.steps.insert(key, StepPhase::Ended);
+            let exit = ExitStatus {
+                code: 0,
+                signal: KILLED,
+            };
+            self.report(Report::StepEnded {
+                job,
+                step: key.1,
+                generation,
+                exit,
+                oom: false,
+            });
+            self.desired.step_ended(job, key.1);
+        }
     }
 
     /// The folder of a step.

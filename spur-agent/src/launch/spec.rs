@@ -52,6 +52,18 @@ pub struct StepLaunch {
     /// Task 0 gets a terminal of this size on all its streams, and the other tasks `/dev/null`, whatever `stdio` says.
     #[serde(default)]
     pub terminal: Option<Window>,
+    /// Programs around each task.
+    #[serde(default)]
+    pub hooks: Hooks,
+}
+
+/// Programs that run as the job's user around each task; empty: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hooks {
+    /// Before it, in its process: what it prints changes the task's environment.
+    pub prolog: ByteBuf,
+    /// After it has ended.
+    pub epilog: ByteBuf,
 }
 
 /// The size of a terminal, in characters; 0 is unknown.

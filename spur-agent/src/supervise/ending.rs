@@ -38,7 +38,7 @@ impl Ending {
     }
 
     /// The next moment at which the loop must look.
-    pub(crate) fn wake(&self) -> Option<Instant> {
+    fn wake(&self) -> Option<Instant> {
         let leave = self.leave_viewers_at.filter(|_| !self.viewers_left());
         let all = [self.deadline(), leave];
         all.into_iter().flatten().min()
@@ -56,6 +56,12 @@ impl Ending {
 }
 
 impl Step<'_> {
+    /// The next moment at which something is due.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        let all = [self.ending.wake(), self.epilogs_due()];
+        all.into_iter().flatten().min()
+    }
+
     /// Ends the step: `SIGCONT` and `SIGTERM` now, `SIGKILL` after the grace. Repeated calls can only bring the end nearer.
     pub(crate) fn end(&mut self, grace: Duration, reason: EndReason) {
         let first = self.ending.deadline().is_none();
@@ -133,6 +139,7 @@ impl Step<'_> {
     /// Does what is due by now; `false` when it is time to give up.
     pub(crate) fn on_time(&mut self) -> bool {
         let now = Instant::now();
+        self.end_epilogs(now);
         if self.ending.kill_at.is_some_and(|at| at <= now) {
             self.ending.kill_at = None;
             self.ending.give_up_at = Some(now + UNKILLABLE);
@@ -158,10 +165,15 @@ impl Step<'_> {
             EndReason::NodeFailure => " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
         };
         let (node, at) = (&self.spec.node, sys::clock::local_now());
-        let text = message(
-            node,
-            &format!("*** {what} ON {node} CANCELLED AT {at}{why} ***"),
-        );
+        let text = format!("*** {what} ON {node} CANCELLED AT {at}{why} ***");
+        if let Some(first) = self.tasks.first() {
+            self.say(first.id, &text);
+        }
+    }
+
+    /// A line of Slurm's step daemon on the job's standard error.
+    pub(super) fn say(&mut self, task: u32, text: &str) {
+        let text = message(&self.spec.node, text);
         if let Some(file) = &self.stderr {
             if let Err(error) = rustix::io::write(file, text.as_bytes()) {
                 note(&format!(
@@ -170,11 +182,8 @@ impl Step<'_> {
             }
             return;
         }
-        let Some(first) = self.tasks.first() else {
-            return;
-        };
         let output = Output {
-            task: first.id,
+            task,
             stderr: true,
             data: text.into_bytes(),
         };

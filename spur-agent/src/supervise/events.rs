@@ -68,7 +68,6 @@ impl Step<'_> {
     fn wait(&self, inputs: &Inputs) -> io::Result<Vec<(Source, PollFlags)>> {
         let (sources, mut fds): (Vec<_>, Vec<_>) = self.interests(inputs).into_iter().unzip();
         let left = self
-            .ending
             .wake()
             .map(|at| at.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());

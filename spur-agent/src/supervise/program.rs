@@ -1,6 +1,7 @@
 //! Finding and executing a task's program, with Slurm's messages and exit codes.
 
 use super::child::reason;
+use super::hooks;
 use crate::launch::record::private_file;
 use crate::launch::{StepLaunch, TaskLaunch};
 use crate::sys;
@@ -34,7 +35,12 @@ pub(crate) fn execute(
     script: Option<&Path>,
     warn: impl Fn(String),
 ) -> (i32, String) {
-    let env = environment(spec, task);
+    let mut env = environment(spec, task);
+    if !spec.hooks.prolog.is_empty()
+        && let Err(failed) = hooks::prolog(&spec.hooks.prolog, &mut env)
+    {
+        return failed;
+    }
     let given = task
         .argv
         .first()

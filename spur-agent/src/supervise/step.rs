@@ -3,6 +3,7 @@
 use super::audience::Audience;
 use super::child::Child;
 use super::ending::Ending;
+use super::hooks::Epilog;
 use super::plan::Planner;
 use super::program;
 use super::status::{self, Stage, Status};
@@ -49,6 +50,8 @@ pub(crate) struct Step<'a> {
     /// Signals that came before the tasks were let go: bit n is signal n.
     pub(crate) early_signals: u128,
     pub(crate) events: Option<Events>,
+    /// What runs after tasks.
+    pub(crate) epilogs: Vec<Epilog>,
     /// The `oom_score_adj` to give back to tasks, if the supervisor has another.
     pub(crate) oom_score: Option<String>,
     pub(crate) record: ExitRecord,
@@ -74,6 +77,7 @@ impl<'a> Step<'a> {
             stderr: None,
             early_signals: 0,
             events: None,
+            epilogs: Vec::new(),
             oom_score: None,
             record: ExitRecord::default(),
         }
@@ -279,7 +283,7 @@ impl<'a> Step<'a> {
     pub(crate) fn reaped(&mut self, child: Reaped) {
         let find = |task: &&mut Task| task.pid == child.pid && task.end.is_none();
         let Some(task) = self.tasks.iter_mut().find(find) else {
-            return;
+            return self.epilog_ended(&child);
         };
         let exit = ExitStatus {
             code: child.code,
@@ -292,6 +296,10 @@ impl<'a> Step<'a> {
             core: child.core,
         });
         task.stdin = None;
+        let id = task.id;
+        if self.phase == Phase::Running {
+            self.run_epilog(id);
+        }
         if self.phase == Phase::Running
             && self.spec.kill_on_bad_exit
             && exit != ExitStatus::default()
@@ -303,7 +311,7 @@ impl<'a> Step<'a> {
     /// Goes as far as it can without waiting.
     pub(crate) fn advance(&mut self) {
         self.tell_ends();
-        let over = self.tasks.iter().all(|task| task.end.is_some());
+        let over = self.tasks.iter().all(|task| task.end.is_some()) && self.epilogs.is_empty();
         if over && matches!(self.phase, Phase::Starting | Phase::Running) {
             if self.phase == Phase::Starting && self.record.failure.is_none() {
                 // Its report may still be unread: that says more than its death.
@@ -325,7 +333,8 @@ impl<'a> Step<'a> {
             return;
         }
         for task in &mut self.tasks {
-            let Some(end) = task.end.filter(|_| !task.told) else {
+            let after = self.epilogs.iter().any(|epilog| epilog.task == task.id);
+            let Some(end) = task.end.filter(|_| !task.told && !after) else {
                 continue;
             };
             if !task.drain(Before::Exit, &mut self.audience) {

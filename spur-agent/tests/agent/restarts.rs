@@ -111,6 +111,7 @@ fn a_step_of_which_nothing_ran_when_all_was_killed_is_started_anew_and_another_i
             generation: Generation(5),
             jobs: vec![order],
             steps,
+            programs: None,
         });
         std::fs::write(node.out("end"), "").unwrap();
         let report = node.controller.report("the end", |report| {

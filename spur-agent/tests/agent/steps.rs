@@ -2,7 +2,7 @@
 
 use super::node::{Node, possible};
 use super::orders::{USER, job, step, ticket};
-use spur_core::agent::order::{Report, StepOrder, ToAgent};
+use spur_core::agent::order::{FromAgent, Report, StepOrder, ToAgent};
 use spur_core::id::StepKind;
 use spur_proto::frame::{read_frame, write_frame};
 use spur_proto::wire::{FromStep, Open, ToStep, from_step, to_step};
@@ -105,6 +105,40 @@ fn a_client_gets_its_output_and_its_exit_code() {
     );
     let again = client(&node, ticket(&step, USER), USER, "echo twice");
     assert!(again.refused && again.output.is_empty(), "{again:?}");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
+    node.finish();
+}
+
+#[test]
+fn a_step_that_is_killed_before_its_client_came_is_over() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let step = order(&node, 1, &[2]);
+    node.controller.send(&ToAgent::Launch(step.clone()));
+    let kill = |signal| ToAgent::Signal {
+        job: step.job,
+        step: Some(step.step),
+        signal,
+    };
+    // It may take its time until the node waits for the client; other signals have nobody to go to.
+    node.controller.send(&kill(15));
+    let exit = super::node::wait("the step is over", || {
+        node.controller.send(&kill(9));
+        let ended = |told: &FromAgent| match told {
+            FromAgent::Report {
+                report: Report::StepEnded { exit, .. },
+                ..
+            } => Some(*exit),
+            _ => None,
+        };
+        node.controller.heard(ended).first().copied()
+    });
+    assert_eq!((exit.code, exit.signal), (0, 9));
+    let late = client(&node, ticket(&step, USER), USER, "echo late");
+    assert!(late.refused && late.output.is_empty(), "{late:?}");
     node.controller.revoke(1, 5);
     node.controller.cleaned(1);
     node.finish();

@@ -86,6 +86,7 @@ impl Bench {
             client_early: serde_bytes::ByteBuf::new(),
             fenced: Vec::new(),
             terminal: None,
+            hooks: spur_agent::launch::Hooks::default(),
         }
     }
 

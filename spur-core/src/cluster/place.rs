@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::job::het::HetPart;
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, JobState, Reason, next};
-use crate::job::step::{Step, StepShare, StepState};
+use crate::job::step::{Sharing, Step, StepShare, StepState};
 use crate::node::{AdminState, Node};
 use crate::plan::shape::mask_of;
 use crate::plan::{Placement, Plan};
@@ -264,6 +264,7 @@ fn grant_batch(job: &mut Job, at: Millis, fx: &mut Effects) {
         oom: false,
         with: Vec::new(),
         request_id: 0,
+        sharing: Sharing::default(),
     };
     job.steps.insert(StepKind::Batch, step);
     fx.effects.push(Effect::Launch {

@@ -5,7 +5,7 @@ use crate::effect::{Effect, Effects};
 use crate::id::{JobId, StepKind, Uid};
 use crate::job::Job;
 use crate::job::state::JobState;
-use crate::job::step::{Step, StepShare, StepState};
+use crate::job::step::{Sharing, Step, StepShare, StepState};
 use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ pub(super) struct Granted<'a> {
     pub(super) cpus_per_task: u32,
     pub(super) with: &'a [JobId],
     pub(super) request_id: u64,
+    pub(super) sharing: Sharing,
 }
 
 impl Cluster {
@@ -57,6 +58,7 @@ impl Cluster {
             oom: false,
             with: asked.with.to_vec(),
             request_id: asked.request_id,
+            sharing: asked.sharing,
         };
         for part in &step.shares {
             fx.effects.push(Effect::Launch {

@@ -31,8 +31,20 @@ pub struct StepShare {
     pub task_ids: Vec<u32>,
 }
 
+/// What a step shares with others of its job that run at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Sharing {
+    /// What it does not ask for by number; GPUs that it asks for are its own.
+    #[default]
+    Unasked,
+    /// `--exact`, `--exclusive`: nothing; it has what it asks for, and its CPUs are its own too.
+    Nothing,
+    /// `--overlap`: everything, with all steps.
+    Everything,
+}
+
 /// What a client asks for when it starts a step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSpec {
     /// Name (basename of the command).
     pub name: String,
@@ -53,6 +65,19 @@ pub struct StepSpec {
     /// See [`crate::job::spec::JobSpec::request_id`].
     #[serde(default)]
     pub request_id: u64,
+    /// What it shares.
+    #[serde(default)]
+    pub sharing: Sharing,
+    /// `--relative`: its first node, by position in the allocation.
+    #[serde(default)]
+    pub relative: Option<u32>,
+    /// `--overcommit`: tasks need no CPU of their own.
+    #[serde(default)]
+    pub overcommit: bool,
+    /// `--distribution`: so many neighbours share a node before it is the next node's turn (1: cyclic, more: plane); 0: all of a
+    /// node's (block).
+    #[serde(default)]
+    pub plane: u32,
 }
 
 /// A step as the controller keeps it.
@@ -86,6 +111,9 @@ pub struct Step {
     /// The request that it came of; 0 if that had no number.
     #[serde(default)]
     pub request_id: u64,
+    /// What it shares.
+    #[serde(default)]
+    pub sharing: Sharing,
 }
 
 impl Step {

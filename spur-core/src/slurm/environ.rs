@@ -20,7 +20,7 @@ use crate::agent::order::{JobOrder, StepOrder};
 use crate::api::JobView;
 use crate::id::StepKind;
 use crate::resources::{Gpu, IdSet};
-use crate::slurm::hostlist;
+use crate::slurm::{bind, hostlist};
 use facts::Facts;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -332,23 +332,16 @@ fn on_node(env: &mut Env, task: &Task<'_>, cpus: &IdSet, gpus: &IdSet) {
     }
 }
 
-/// The GPUs that this task sees: all of its step's, or its own when each task gets some (`--gpus-per-task`, which `srun` hands on
-/// as `SLURM_TRES_BIND`). This only steers runtimes; what a task can open is the step's fence.
+/// The GPUs that this task sees: all of its step's, or its own by `--gpus-per-task` and `--gpu-bind`, which `srun` hands on as
+/// `SLURM_TRES_BIND`. This only steers runtimes; what a task can open is the step's fence.
 fn bound(env: &mut Env, task: &Task<'_>) -> IdSet {
     let gpus = &task.step.share.gpus;
     let bind = env.get("SLURM_TRES_BIND").unwrap_or_default().to_owned();
-    let Some(each) = per_task(&bind) else {
+    let Some(own) = bind::gpus(&bind, task.local as usize, gpus) else {
         return gpus.clone();
     };
     env.set("SLURMD_TRES_BIND", &bind);
-    let first = each.saturating_mul(task.local as usize);
-    gpus.iter().skip(first).take(each).collect()
-}
-
-/// The number in `gres/gpu:per_task:2`.
-fn per_task(bind: &str) -> Option<usize> {
-    bind.split('+')
-        .find_map(|part| part.strip_prefix("gres/gpu:per_task:")?.parse().ok())
+    own
 }
 
 fn this_task(env: &mut Env, task: &Task<'_>) {

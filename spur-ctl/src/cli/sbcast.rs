@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 /// What each task runs: `$1` is the file, `$2` whether it may be there already, `$3` its mode, `$4` its time or nothing.
-const WRITE: &str = r#"
+pub(super) const WRITE: &str = r#"
 fail() { echo "sbcast: error: REQUEST_FILE_BCAST($SLURMD_NODENAME): $1" >&2; exit 1; }
 if [ "$2" = no ] && [ -e "$1" ]; then fail "File exists"; fi
 cat > "$1" || fail "cannot write $1"

@@ -1,7 +1,9 @@
 //! `srun`: asks for a job or a step, connects to its nodes, and is its terminal until it ends.
 
+pub mod bcast;
 pub mod files;
 pub mod grant;
+pub mod hooks;
 pub mod interrupt;
 pub mod label;
 pub mod printer;
@@ -52,8 +54,16 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     }
     let here = process::surroundings();
     session::check(&parts, &here)?;
+    let bcast = bcast::find(&parts, &here)?;
     link::run(async {
         let granted = grant::obtain(&parts, &here).await?;
+        if let Some(program) = &bcast {
+            let copied = bcast::copy(&mut parts, program, &here, &granted).await;
+            if let Err(failure) = copied {
+                session::abandon(&granted).await;
+                return Err(failure);
+            }
+        }
         session::run((&parts, programs), &here, granted).await
     })
 }

@@ -67,6 +67,7 @@ impl Writer {
                 cpus_per_task: spec.cpus_per_task,
                 with: with.clone(),
                 request_id: spec.request_id,
+                sharing: spec.sharing,
             };
             self.propose(turn, granted).map_err(|why| Refusal {
                 kind: RefusalKind::Invalid,

@@ -246,7 +246,7 @@ fn step() -> StepSpec {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: vec![],
-        request_id: 0,
+        ..StepSpec::default()
     }
 }
 

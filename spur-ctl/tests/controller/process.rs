@@ -287,6 +287,6 @@ pub(crate) fn step() -> StepSpec {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: vec![],
-        request_id: 0,
+        ..StepSpec::default()
     }
 }

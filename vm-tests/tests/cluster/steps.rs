@@ -154,15 +154,15 @@ fn a_running_step_can_be_joined_by_its_user() {
     );
     // Ctrl-C only leaves.
     let output = run(
-        "sattach $STEP < /dev/null > left & until grep -q ping left; do echo ping > in; sleep 0.1; done\n\
+        "sattach $STEP < /dev/null > left & until grep -qs ping left; do echo ping > in; sleep 0.1; done\n\
          kill -INT $!; wait $!; echo $?",
     );
     assert_eq!(output.good(), "0\n");
     // One hears all with labels, one only a task, and says something to one alone.
     let output = run("sattach -l $STEP < /dev/null > all 2> all.err & A=$!\n\
-         until grep -q ping all; do echo ping > in; sleep 0.1; done\n\
+         until grep -qs ping all; do echo ping > in; sleep 0.1; done\n\
          (echo mine; until test -e over; do sleep 0.1; done) | sattach --input-filter 2 --output-filter 2 $STEP > two 2> two.err & B=$!\n\
-         until grep -q mine all && grep -q mine two; do sleep 0.1; done\n\
+         until grep -qs mine all && grep -qs mine two; do sleep 0.1; done\n\
          echo err > in; until test $(wc -l < all.err) = 4; do sleep 0.1; done\n\
          echo end > in; wait $A; echo $?; : > over; wait $B; sort all | grep -v ping; grep -v ping two; sort all.err two.err");
     assert_eq!(
@@ -214,5 +214,254 @@ fn only_owner_and_operators_join_a_step() {
     assert_eq!(sh(&cluster, User::Root, &root).out, "more\n");
     std::fs::write(home.join("over"), "").unwrap();
     assert_eq!(Output::of(srun).code, 0);
+    cluster.down();
+}
+
+#[test]
+fn steps_of_an_allocation_share_what_they_say() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 4);
+    // Two CPUs of the job's own: a step that has both keeps another that wants one to itself waiting, but none that shares.
+    let script = "srun --exact -n2 sh -c ': > up$SLURM_PROCID; until test -e go; do sleep 0.1; done' & A=$!\n\
+                  until test -e up0 && test -e up1; do sleep 0.1; done\n\
+                  srun --exact -n1 echo waited 2> err & B=$!\n\
+                  until grep -qs disabled err; do sleep 0.1; done\n\
+                  srun --overlap -n1 echo shared; srun -n1 echo unasked\n\
+                  srun --exact --immediate -n1 true; echo $?\n\
+                  : > go; wait $A $B; cat err";
+    let job = format!("salloc -Q -N1 -n2 sh -c \"$(cat <<'END'\n{script}\nEND\n)\"");
+    let output = sh(&cluster, NOBODY, &job);
+    assert_eq!(
+        output.out,
+        "shared\nunasked\n1\nwaited\n\
+         srun: Job 1 step creation temporarily disabled, retrying (Requested nodes are busy)\n\
+         srun: Step created for StepId=1.3\n"
+    );
+    assert_eq!(
+        output.err,
+        "srun: error: Unable to create step for job 1: Requested nodes are busy\n"
+    );
+    // One of four GPUs, and only that, four times at once; a fifth waits; one that overlaps does not.
+    let probe = "for gpu in $DEVICES; do (: < $gpu) 2>&1; done | grep -c permitted";
+    let script = format!(
+        "for n in 0 1 2 3; do srun --exact -n1 --gres=gpu:1 sh -c \
+           'echo $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE $({probe}) > seen'$n'; until test -e over; do sleep 0.1; done' & done\n\
+         for n in 0 1 2 3; do until test -s seen$n; do sleep 0.1; done; done\n\
+         srun --exact -n1 --gres=gpu:1 echo fifth 2> err & B=$!\n\
+         until grep -qs disabled err; do sleep 0.1; done\n\
+         srun --overlap -n1 --gres=gpu:2 sh -c 'echo overlap $SLURM_GPUS_ON_NODE'\n\
+         : > over; wait; sort seen?"
+    );
+    let devices = cluster.devices("n1").join(" ");
+    let job = format!(
+        "export DEVICES='{devices}'; salloc -Q -w n1 -N1 -n5 --gres=gpu:4 sh -c \"$(cat <<'END'\n{script}\nEND\n)\""
+    );
+    let output = sh(&cluster, NOBODY, &job);
+    assert_eq!(
+        output.out, "overlap 2\nfifth\n0 1 3\n1 1 3\n2 1 3\n3 1 3\n",
+        "{}",
+        output.err
+    );
+    cluster.down();
+}
+
+#[test]
+fn tasks_are_placed_and_bound_as_asked() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(3, 4);
+    let job = "salloc -Q -N3 -n6 --gres=gpu:2 sh -c \"$(cat <<'END'\n\
+               srun -m cyclic -n5 -l sh -c 'echo $SLURMD_NODENAME' | sort\n\
+               srun -m plane=2 -n5 -l sh -c 'echo $SLURMD_NODENAME' | sort\n\
+               srun -r 1 -n2 sh -c 'echo $SLURMD_NODENAME' | sort\n\
+               srun -r 2 -N1 -n1 sh -c 'echo $SLURMD_NODENAME'\n\
+               srun -r 2 -N2 true; srun -r 1 -w n1 true; srun -n 10 true\n\
+               srun -O -N1 -n 7 -w n2 sh -c 'echo $SLURM_NTASKS' | uniq -c\n\
+               srun -N1 -n2 --gpu-bind=single:1 -l sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort\n\
+               srun -N1 -n2 --gpu-bind=map_gpu:1,0 -l sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort\n\
+               END\n)\"; srun -O -N2 -n5 -l sh -c 'echo $SLURMD_NODENAME' | sort"
+        .replace("               ", "");
+    let output = sh(&cluster, NOBODY, &job);
+    assert_eq!(
+        output.out,
+        "0: n1\n1: n2\n2: n3\n3: n1\n4: n2\n\
+         0: n1\n1: n1\n2: n2\n3: n2\n4: n3\n\
+         n2\nn3\nn3\n      7 7\n\
+         0: 0\n1: 1\n0: 1\n1: 0\n\
+         0: n1\n1: n1\n2: n1\n3: n2\n4: n2\n"
+    );
+    assert_eq!(
+        output.err,
+        "srun: error: Unable to create step for job 1: Requested node configuration is not available\n\
+         srun: error: -r,--relative not allowed with -w,--nodelist or -x,--exclude.\n\
+         srun: error: Unable to create step for job 1: More processors requested than permitted\n"
+    );
+    cluster.down();
+}
+
+#[test]
+fn programs_run_around_a_step_and_its_tasks() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let home = cluster.home(NOBODY);
+    for (name, text) in [
+        (
+            "before",
+            "echo before $SLURM_SCRIPT_CONTEXT $*; test ! -e refuse",
+        ),
+        ("after", "echo after $SLURM_SCRIPT_CONTEXT; cat ended"),
+        (
+            "each",
+            "echo export ADDED=more; echo print task $SLURM_PROCID",
+        ),
+        ("ended", "echo $SLURM_PROCID $SLURM_SCRIPT_CONTEXT >> ended"),
+    ] {
+        let path = home.join(format!("{name}.sh"));
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+    }
+    let srun =
+        "srun --prolog=before.sh --epilog=./after.sh --task-prolog=each.sh --task-epilog=ended.sh";
+    let output = sh(&cluster, NOBODY, &format!("{srun} sh -c 'echo run $ADDED'"));
+    assert_eq!(
+        (output.out.as_str(), output.err.as_str()),
+        (
+            "before prolog_srun sh -c echo run $ADDED\ntask 0\nrun more\nafter epilog_srun\n0 epilog_task\n",
+            ""
+        )
+    );
+    let output = sh(
+        &cluster,
+        NOBODY,
+        &format!(
+            "touch refuse; {srun} echo never; echo $?; salloc -Q {srun} echo never; echo $?; srun --prolog=none --epilog=nowhere true; \
+             salloc -Q --gres=gpu:1 sh -c '{srun} --exact --gres=gpu:1 true; srun --exact --gres=gpu:1 -o /none/x true; srun --exact --gres=gpu:1 echo free'"
+        ),
+    );
+    assert_eq!(
+        output.out,
+        "before prolog_srun echo never\n1\nbefore prolog_srun echo never\n1\nbefore prolog_srun true\nfree\n"
+    );
+    let refused = "srun: error: srun prolog failed rc = 1. Aborting step.\n";
+    let nowhere = format!(
+        "srun: error: epilog 'nowhere' not found in PATH or CWD ({}), or wrong permissions\n",
+        home.display()
+    );
+    assert!(
+        output
+            .err
+            .starts_with(&format!("{refused}{refused}{nowhere}{refused}")),
+        "{}",
+        output.err
+    );
+    cluster.down();
+}
+
+#[test]
+fn a_program_is_copied_to_its_nodes_first() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 1);
+    let home = cluster.home(NOBODY);
+    let path = home.join("tool");
+    std::fs::write(&path, "#!/bin/sh\necho $0 $*\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "srun -N2 --bcast=$PWD/copy ./tool a b; salloc -Q srun --bcast ./tool c | sed \"s,$PWD/,,\"; \
+                  srun --bcast=/none/copy ./tool; echo $?; srun --bcast nowhere; echo $?; until test -z \"$(squeue -h)\"; do sleep 0.1; done";
+    let output = sh(&cluster, NOBODY, script);
+    let home = home.display();
+    assert_eq!(
+        output.out,
+        format!("{home}/copy a b\n{home}/copy a b\nslurm_bcast_2.0 c\n1\n1\n"),
+        "{}",
+        output.err
+    );
+    for text in [
+        "REQUEST_FILE_BCAST(n1): cannot write /none/copy",
+        "Step launch aborted.\n",
+        "srun: fatal: Can not execute nowhere\n",
+    ] {
+        assert!(output.err.contains(text), "{}", output.err);
+    }
+    cluster.down();
+}
+
+#[test]
+fn bad_exits_first_exits_and_single_readers() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 1);
+    let run = |script: &str| sh(&cluster, NOBODY, script);
+    // The others end when one task fails, or some time after one has ended.
+    let output =
+        run("srun -K -N2 sh -c 'if test $SLURM_PROCID = 1; then exit 5; fi; sleep 1000'; echo $?");
+    assert!(
+        output
+            .err
+            .contains("srun: error: n2: task 1: Exited with exit code 5\n")
+            && output.err.contains("srun: error: n1: task 0: Terminated\n"),
+        "{}",
+        output.err
+    );
+    assert_eq!(output.out, "143\n");
+    let output = run("srun -W 1 -N2 sh -c 'test $SLURM_PROCID = 1 || sleep 1000'; echo $?");
+    assert!(
+        output
+            .err
+            .contains("srun: First task exited. Terminating job in 1s\n")
+            && output
+                .err
+                .contains("srun: error: First task exited 1s ago\n"),
+        "{}",
+        output.err
+    );
+    assert_eq!(output.out, "143\n");
+    // One task reads, and each writes to its own file.
+    let output = run(
+        "echo input | srun -n3 -i 1 -o out-%t-%s.txt sh -c 'echo $SLURM_PROCID $(cat); echo wrong >&2'; \
+         for file in out-*; do echo $file $(cat $file); done",
+    );
+    assert_eq!(
+        output.good(),
+        "out-0-0.txt 0 wrong\nout-1-0.txt 1 input wrong\nout-2-0.txt 2 wrong\n"
+    );
+    let output = run(
+        "srun -n2 -o o%t -e e%t sh -c 'echo $SLURM_PROCID; echo $SLURM_PROCID >&2'; cat o0 e0 o1 e1",
+    );
+    assert_eq!(output.good(), "0\n0\n1\n1\n");
+    cluster.down();
+}
+
+#[test]
+fn a_gigabyte_comes_as_it_is_and_a_slow_reader_stops_only_the_writer() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let run = |script: &str| cluster.run(NOBODY, &["sh", "-c", script]);
+    let output = run(
+        "write() { $1 sh -c 'yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 1073741824'; }; \
+         write srun | cksum; write '' | cksum",
+    )
+    .good();
+    let sums: Vec<&str> = output.lines().collect();
+    assert_eq!(sums[0], sums[1]);
+    assert!(sums[0].ends_with(" 1073741824"), "{output}");
+    // While nobody reads, srun still takes signals, other steps run, and the end comes when it is asked for.
+    let script = "salloc -Q -n2 sh -c \"$(cat <<'END'\n\
+                  mkfifo pipe; srun -n1 sh -c 'yes' > pipe & A=$!; exec 3< pipe; head -c 10 <&3; \n\
+                  srun -n1 echo other; scancel $SLURM_JOB_ID.0; cat <&3 > /dev/null; wait $A; echo $?\n\
+                  END\n)\""
+        .replace("                  ", "");
+    let output = run(&script);
+    assert_eq!(output.out, "y\ny\ny\ny\ny\nother\n137\n", "{}", output.err);
     cluster.down();
 }

@@ -341,7 +341,7 @@ fn a_job_of_srun_ends_with_its_last_step() {
             gpus_per_node: None,
             gpus_per_task: None,
             nodelist: Vec::new(),
-            request_id: 0,
+            ..crate::job::step::StepSpec::default()
         };
         let shares = crate::job::step::grant(&world.cluster, world.job(job), &asked).unwrap();
         world.does(Event::StepGranted {
@@ -353,6 +353,7 @@ fn a_job_of_srun_ends_with_its_last_step() {
             cpus_per_task: 0,
             with: vec![leader, JobId(2)],
             request_id: 0,
+            sharing: Default::default(),
         });
     }
     let order = |job, world: &World| {

@@ -31,6 +31,7 @@ fn grant(world: &mut World, job: JobId, number: u32) {
         cpus_per_task: 0,
         with: Vec::new(),
         request_id: 0,
+        sharing: Default::default(),
     });
 }
 
@@ -175,6 +176,7 @@ fn a_step_stays_within_its_job_and_numbers_are_not_used_twice() {
         cpus_per_task: 0,
         with: Vec::new(),
         request_id: 0,
+        sharing: Default::default(),
     };
     let mut wide = shares.clone();
     wide[0].share.gpus.insert(7);

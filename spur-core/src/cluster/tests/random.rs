@@ -379,7 +379,7 @@ impl History {
             gpus_per_node: gpus.and_then(crate::fixture::gpus),
             gpus_per_task: None,
             nodelist: Vec::new(),
-            request_id: 0,
+            ..StepSpec::default()
         };
         if let Ok(shares) = grant(&self.world.cluster, held, &spec) {
             let step = StepKind::Numbered(held.next_step);
@@ -393,6 +393,7 @@ impl History {
                 cpus_per_task: 0,
                 with: Vec::new(),
                 request_id: 0,
+                sharing: Default::default(),
             });
             let granted = self.world.job(job).steps.contains_key(&step);
             assert!(granted, "a granted step was ignored");

@@ -304,6 +304,7 @@ impl Writer {
             cpus_per_task: 1,
             with: Vec::new(),
             request_id: 77,
+            sharing: crate::job::step::Sharing::Nothing,
         });
         self.does(Event::Finished {
             job: alloc,
@@ -443,6 +444,7 @@ impl Writer {
                 cpus_per_task: 1,
                 with: both.clone(),
                 request_id: 77,
+                sharing: Default::default(),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Granting a step: Slurm's block distribution within the job's allocation.
 
-use super::{StepShare, StepSpec, StepState};
+use super::{Sharing, StepShare, StepSpec, StepState};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::{NodeId, StepKind};
@@ -11,7 +11,9 @@ use crate::resources::{GpuCount, IdSet, NodeShare};
 
 /// The shares of a step in a running job, in node order. Without `-c`, a step may use all CPUs that the job holds on its
 /// nodes, as Slurm has it; memory is always the job's. GPUs that it asks for by number are not shared with other running
-/// steps that hold a part of the job's GPUs: if too few are left, the refusal is `NodesBusy`, and the client is to try again.
+/// steps that hold a part of the job's GPUs, nor are its CPUs with other such steps if it shares nothing; one that shares
+/// everything takes what others hold, and its own is free for them. If too little is left, the refusal is `NodesBusy`, and the client is to
+/// try again.
 pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepShare>, Refusal> {
     match job.state {
         JobState::Running if job.suspended.is_none() => {}
@@ -34,13 +36,13 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
     };
     let nodes = choose_nodes(cluster, job, spec)?;
     let tasks = deal_tasks(job, spec, &nodes, cpus_per_task.max(1))?;
-    let mut first = 0;
+    let mut ids = number(&tasks, spec.plane).into_iter();
     let mut shares = Vec::new();
     for (whole, tasks) in nodes.into_iter().zip(tasks).filter(|(_, tasks)| *tasks > 0) {
         let gpus = choose_gpus(cluster, job, spec, whole, tasks)?;
         let cpus = match spec.cpus_per_task {
             0 => whole.cpus.clone(),
-            each => choose_cpus(job, whole, tasks.saturating_mul(each)),
+            each => choose_cpus(job, spec, whole, tasks.saturating_mul(each))?,
         };
         let memory_mib = whole.memory_mib;
         let share = NodeShare {
@@ -52,11 +54,26 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
         };
         shares.push(StepShare {
             share,
-            task_ids: (first..first + tasks).collect(),
+            task_ids: ids.next().unwrap_or_default(),
         });
-        first += tasks;
     }
     Ok(shares)
+}
+
+/// The numbers of the tasks on each node that has any: block by block, or by `plane` of them in turn.
+fn number(tasks: &[u32], plane: u32) -> Vec<Vec<u32>> {
+    let mut left: Vec<u32> = tasks.iter().copied().filter(|tasks| *tasks > 0).collect();
+    let mut ids = vec![Vec::new(); left.len()];
+    let mut next = 0;
+    while left.iter().any(|tasks| *tasks > 0) {
+        for (left, ids) in left.iter_mut().zip(&mut ids) {
+            let some = if plane == 0 { *left } else { plane.min(*left) };
+            ids.extend(next..next + some);
+            next += some;
+            *left -= some;
+        }
+    }
+    ids
 }
 
 fn refuse(kind: RefusalKind, text: &str) -> Refusal {
@@ -93,18 +110,20 @@ fn choose_nodes<'a>(
         return Err(refuse(RefusalKind::InvalidNode, &text));
     }
     let listed = spec.nodelist.len();
+    let from = spec.relative.unwrap_or(0) as usize;
+    let rest = all.len().saturating_sub(from);
     let wanted = match (spec.nodes as usize, spec.tasks as usize) {
         (0, 0) if listed > 0 => listed,
-        (0, 0) => all.len(),
-        (0, tasks) => all.len().min(tasks).max(listed),
+        (0, 0) => rest,
+        (0, tasks) => rest.min(tasks).max(listed),
         (nodes, 0) => nodes.max(listed),
         (nodes, tasks) => nodes.min(tasks).max(listed),
     };
-    if wanted > all.len() {
+    if wanted > rest || wanted == 0 {
         return Err(refuse(RefusalKind::NodeConfigUnavailable, ""));
     }
     let mut chosen: Vec<&NodeShare> = all.iter().filter(named).collect();
-    let others = all.iter().filter(|share| !named(share));
+    let others = all.iter().skip(from).filter(|share| !named(share));
     chosen.extend(others.take(wanted.saturating_sub(chosen.len())));
     let position = |node: NodeId| all.iter().position(|share| share.node == node);
     chosen.sort_by_key(|share| position(share.node));
@@ -120,7 +139,11 @@ fn deal_tasks(
 ) -> Result<Vec<u32>, Refusal> {
     let per_task = spec.gpus_per_task.as_ref().map_or(0, |gpus| gpus.count);
     let room_on = |share: &&NodeShare| {
-        let by_cpus = share.cpus.len() / cpus_per_task;
+        let by_cpus = if spec.overcommit {
+            u32::MAX
+        } else {
+            share.cpus.len() / cpus_per_task
+        };
         let by_gpus = share.gpus.len().checked_div(per_task).unwrap_or(u32::MAX);
         let by_request = if spec.tasks_per_node == 0 {
             u32::MAX
@@ -175,7 +198,11 @@ fn choose_gpus(
         model.is_empty() || gpu.is_some_and(|gpu| gpu.model == model)
     };
     let of_model: Vec<u32> = whole.gpus.iter().filter(|index| is_model(*index)).collect();
-    let busy = busy_gpus(job, whole);
+    let busy = if spec.sharing == Sharing::Everything {
+        IdSet::new()
+    } else {
+        busy_gpus(job, whole)
+    };
     let free = of_model
         .iter()
         .copied()
@@ -206,33 +233,48 @@ fn gpus_here(spec: &StepSpec, tasks: u32) -> Option<(&str, u32)> {
     }
 }
 
-/// The parts of running `srun` steps on a node.
-fn running_parts(job: &Job, node: NodeId) -> impl Iterator<Item = &StepShare> {
+/// The parts of running `srun` steps on a node, but for those that share everything; and what each shares.
+fn running_parts(job: &Job, node: NodeId) -> impl Iterator<Item = (Sharing, &StepShare)> {
     let numbered = job
         .steps
         .values()
         .filter(|step| step.kind != StepKind::Batch);
     let running = numbered.filter(|step| step.state == StepState::Running);
+    let running = running.filter(|step| step.sharing != Sharing::Everything);
     let open = running.filter(move |step| !step.reported.contains_key(&node));
-    open.flat_map(|step| &step.shares)
-        .filter(move |part| part.share.node == node)
+    open.flat_map(|step| step.shares.iter().map(|part| (step.sharing, part)))
+        .filter(move |(_, part)| part.share.node == node)
 }
 
 /// GPUs of running steps that hold only a part of the job's; a step that holds all of them shares them.
 fn busy_gpus(job: &Job, whole: &NodeShare) -> IdSet {
     let mut busy = IdSet::new();
-    for part in running_parts(job, whole.node).filter(|part| part.share.gpus != whole.gpus) {
-        busy.union_with(&part.share.gpus);
+    for (_, part) in running_parts(job, whole.node) {
+        if part.share.gpus != whole.gpus {
+            busy.union_with(&part.share.gpus);
+        }
     }
     busy
 }
 
-/// CPUs that no running step was given alone, then the others.
-fn choose_cpus(job: &Job, whole: &NodeShare, count: u32) -> IdSet {
+/// CPUs that no running step was given alone, then the others, unless the step is to have its own.
+fn choose_cpus(
+    job: &Job,
+    spec: &StepSpec,
+    whole: &NodeShare,
+    count: u32,
+) -> Result<IdSet, Refusal> {
     let mut busy = IdSet::new();
-    for part in running_parts(job, whole.node).filter(|part| part.share.cpus != whole.cpus) {
-        busy.union_with(&part.share.cpus);
+    for (sharing, part) in running_parts(job, whole.node) {
+        if part.share.cpus != whole.cpus || sharing == Sharing::Nothing {
+            busy.union_with(&part.share.cpus);
+        }
     }
     let (used, free): (Vec<u32>, Vec<u32>) = whole.cpus.iter().partition(|cpu| busy.contains(*cpu));
-    free.into_iter().chain(used).take(count as usize).collect()
+    let too_few = count as usize > free.len() && count <= whole.cpus.len();
+    if spec.sharing == Sharing::Nothing && too_few && !spec.overcommit {
+        let text = "other steps of the job hold its CPUs";
+        return Err(refuse(RefusalKind::NodesBusy, text));
+    }
+    Ok(free.into_iter().chain(used).take(count as usize).collect())
 }

@@ -15,7 +15,7 @@ fn step() -> StepSpec {
         gpus_per_node: None,
         gpus_per_task: None,
         nodelist: Vec::new(),
-        request_id: 0,
+        ..StepSpec::default()
     }
 }
 
@@ -56,6 +56,7 @@ fn start(world: &mut World, job: JobId, spec: &StepSpec) -> StepId {
         cpus_per_task,
         with: Vec::new(),
         request_id: 0,
+        sharing: spec.sharing,
     });
     StepId { job, step }
 }
@@ -133,6 +134,103 @@ fn gpus_are_narrowed_and_not_shared_by_steps_that_ask_for_some() {
     world.step_ended(job, StepKind::Numbered(0), 0, crate::fixture::OK);
     assert_eq!(granted(&world, job, &some(2)), "0:c0:g0,3:t0");
     assert_eq!(refused(&world, job, &some(5)), RefusalKind::Invalid);
+}
+
+#[test]
+fn steps_have_cpus_of_their_own_where_they_ask_for_that() {
+    let mut world = World::new(1, 8);
+    let job = world.start(alloc(JobSpec {
+        cpus_per_task: 4,
+        ..gang(1, 4)
+    }));
+    let exact = |tasks, sharing| StepSpec {
+        tasks,
+        cpus_per_task: 1,
+        sharing,
+        ..step()
+    };
+    start(&mut world, job, &exact(3, Sharing::Nothing));
+    assert_eq!(
+        refused(&world, job, &exact(2, Sharing::Nothing)),
+        RefusalKind::NodesBusy
+    );
+    assert_eq!(
+        granted(&world, job, &exact(1, Sharing::Nothing)),
+        "0:c3:g0-3:t0"
+    );
+    assert_eq!(
+        granted(&world, job, &exact(2, Sharing::Unasked)),
+        "0:c0,3:g0-3:t0-1",
+        "who does not insist shares"
+    );
+    assert_eq!(
+        refused(&world, job, &exact(5, Sharing::Nothing)),
+        RefusalKind::Invalid,
+        "what the job does not have never comes free"
+    );
+    let all = StepSpec {
+        gpus_per_node: gpus(4),
+        ..exact(4, Sharing::Everything)
+    };
+    start(&mut world, job, &all);
+    assert_eq!(
+        granted(&world, job, &all),
+        "0:c0-3:g0-3:t0-3",
+        "all is shared"
+    );
+    assert_eq!(
+        granted(&world, job, &exact(1, Sharing::Nothing)),
+        "0:c3:g0-3:t0"
+    );
+    world.step_ended(job, StepKind::Numbered(0), 0, crate::fixture::OK);
+    start(&mut world, job, &exact(4, Sharing::Nothing));
+    assert_eq!(
+        refused(&world, job, &exact(1, Sharing::Nothing)),
+        RefusalKind::NodesBusy,
+        "also of a step that has all"
+    );
+}
+
+#[test]
+fn tasks_are_numbered_as_asked_and_may_outnumber_cpus() {
+    let mut world = World::new(3, 8);
+    let job = world.start(alloc(JobSpec {
+        tasks: 6,
+        tasks_set: true,
+        ..gang(3, 2)
+    }));
+    let asked = |tasks, plane| StepSpec {
+        tasks,
+        plane,
+        ..step()
+    };
+    let tasks = |spec: &StepSpec| {
+        let shares = grant(&world.cluster, world.job(job), spec).unwrap();
+        let ids = |part: &StepShare| format!("{}:{:?}", part.share.node, part.task_ids);
+        shares.iter().map(ids).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(tasks(&asked(5, 0)), "0:[0, 1] 1:[2, 3] 2:[4]");
+    assert_eq!(tasks(&asked(5, 1)), "0:[0, 3] 1:[1, 4] 2:[2]");
+    assert_eq!(tasks(&asked(5, 2)), "0:[0, 1] 1:[2, 3] 2:[4]");
+    assert_eq!(refused(&world, job, &asked(9, 0)), RefusalKind::Invalid);
+    let many = StepSpec {
+        overcommit: true,
+        ..asked(9, 2)
+    };
+    assert_eq!(tasks(&many), "0:[0, 1, 6] 1:[2, 3, 7] 2:[4, 5, 8]");
+    let from = |relative, nodes| StepSpec {
+        relative: Some(relative),
+        nodes,
+        ..step()
+    };
+    assert_eq!(tasks(&from(1, 0)), "1:[0, 1] 2:[2, 3]");
+    assert_eq!(tasks(&from(2, 1)), "2:[0, 1]");
+    for (relative, nodes) in [(2, 2), (3, 0), (u32::MAX, 1)] {
+        assert_eq!(
+            refused(&world, job, &from(relative, nodes)),
+            RefusalKind::NodeConfigUnavailable
+        );
+    }
 }
 
 #[test]

@@ -2,33 +2,19 @@
 
 use super::{Flag, LONG_HELP, SALLOC, SHORT_HELP, SRUN, VERSIONED, on, opt, val};
 
-const NO_HOOKS: &str = "scripts around tasks are not available yet";
-
 pub(super) static ROWS: &[Flag] = &[
     val("accel-bind", "KIND", SRUN, "bind tasks to devices")
         .ineffective("a task may use every GPU of its step"),
-    opt("bcast", "PATH", SRUN, "copy the program to the nodes first")
-        .env(SRUN, "BCAST")
-        .refused("programs are not copied"),
+    opt("bcast", "PATH", SRUN, "copy the program to the nodes first").env(SRUN, "BCAST"),
     val("bcast-exclude", "PATHS", SRUN, "libraries not to copy")
         .env(SRUN, "BCAST_EXCLUDE")
-        .refused("programs are not copied"),
+        .ineffective("libraries are not copied"),
     opt("compress", "KIND", SRUN, "compress what is copied")
         .env(SRUN, "COMPRESS")
-        .refused("programs are not copied"),
+        .ineffective("what is copied is not compressed"),
     val("cpu-bind", "KIND", SRUN, "bind tasks to CPUs")
         .env(SRUN, "CPU_BIND")
-        .ineffective("a task may use every CPU of its step")
-        .unless(&[
-            "none",
-            "no",
-            "q",
-            "quiet",
-            "v",
-            "verbose",
-            "quiet,none",
-            "none,quiet",
-        ]),
+        .implied("by map, mask, rank, core and thread; else a task may use every CPU of its step"),
     on(
         "disable-status",
         SRUN,
@@ -36,9 +22,7 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .short('X')
     .env(SRUN, "DISABLE_STATUS"),
-    val("epilog", "PROGRAM", SRUN, "run after the step")
-        .env(SRUN, "EPILOG")
-        .refused(NO_HOOKS),
+    val("epilog", "PROGRAM", SRUN, "run after the step").env(SRUN, "EPILOG"),
     on(
         "external-launcher",
         SRUN,
@@ -87,11 +71,7 @@ pub(super) static ROWS: &[Flag] = &[
         .refused("nothing runs without an allocation"),
     on("no-shell", SALLOC, "leave the allocation without a command")
         .refused("an allocation lasts as long as its salloc"),
-    on("overlap", SRUN, "share resources with other steps")
-        .env(SRUN, "OVERLAP")
-        .implied(
-            "steps share what they do not ask for by number; GPUs that a step asks for are its own",
-        ),
+    on("overlap", SRUN, "share resources with other steps").env(SRUN, "OVERLAP"),
     on(
         "preserve-env",
         SRUN,
@@ -99,9 +79,7 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .short('E')
     .ineffective("a step describes itself"),
-    val("prolog", "PROGRAM", SRUN, "run before the step")
-        .env(SRUN, "PROLOG")
-        .refused(NO_HOOKS),
+    val("prolog", "PROGRAM", SRUN, "run before the step").env(SRUN, "PROLOG"),
     opt("pty", "FD", SRUN, "give task 0 a terminal"),
     on(
         "quit-on-interrupt",
@@ -114,11 +92,10 @@ pub(super) static ROWS: &[Flag] = &[
         SRUN,
         "start at this node of the allocation",
     )
-    .short('r')
-    .refused("use --nodelist"),
+    .short('r'),
     opt("send-libs", "yes|no", SRUN, "copy libraries too")
         .env(SRUN, "SEND_LIBS")
-        .ineffective("programs are not copied")
+        .ineffective("libraries are not copied")
         .unless(&["no", "n"]),
     val(
         "slurmd-debug",
@@ -127,12 +104,8 @@ pub(super) static ROWS: &[Flag] = &[
         "have the agent say more to the step",
     )
     .ineffective("the agent writes to its own log"),
-    val("task-epilog", "PROGRAM", SRUN, "run after each task")
-        .env(SRUN, "TASK_EPILOG")
-        .refused(NO_HOOKS),
-    val("task-prolog", "PROGRAM", SRUN, "run before each task")
-        .env(SRUN, "TASK_PROLOG")
-        .refused(NO_HOOKS),
+    val("task-epilog", "PROGRAM", SRUN, "run after each task").env(SRUN, "TASK_EPILOG"),
+    val("task-prolog", "PROGRAM", SRUN, "run before each task").env(SRUN, "TASK_PROLOG"),
     val("threads", "N", SRUN, "connections opened at once")
         .short('T')
         .env(SRUN, "THREADS")

@@ -54,8 +54,7 @@ pub(super) static ROWS: &[Flag] = &[
     )
     .short('m')
     .env(JOB, "DISTRIBUTION")
-    .ineffective("tasks fill one node after the other")
-    .unless(&["block", "block:block", "block:cyclic", "block:*", "*"]),
+    .implied("over nodes: block, cyclic or plane=N, for steps; within a node tasks share their step's CPUs"),
     val("exclude", "NODES", JOB, "nodes that the job must not get").short('x'),
     opt("exclusive", "KIND", JOB, "share no node with another job").env(JOB, "EXCLUSIVE"),
     val(
@@ -68,8 +67,7 @@ pub(super) static ROWS: &[Flag] = &[
     .ineffective(NO_TOPOLOGY),
     val("gpu-bind", "KIND", JOB, "which GPUs each task sees")
         .env(JOB, "GPU_BIND")
-        .ineffective(NO_BINDING)
-        .unless(&["none"]),
+        .implied("a task sees its own; what it can open is its step's"),
     val("gpu-freq", "SPEC", JOB, "clock of the GPUs")
         .env(JOB, "GPU_FREQ")
         .ineffective("the clock of GPUs is not changed"),
@@ -143,10 +141,17 @@ pub(super) static ROWS: &[Flag] = &[
         "end the whole step when a task runs out of memory",
     )
     .ineffective("the kernel ends the task that ran out of memory"),
-    on("overcommit", JOB, "allow more tasks than CPUs")
+    on("overcommit", SRUN, "allow more tasks than CPUs")
         .short('O')
-        .env(JOB, "OVERCOMMIT")
-        .refused("every task has a CPU of its own"),
+        .env(SRUN, "OVERCOMMIT"),
+    on(
+        "overcommit",
+        SBATCH.and(SALLOC),
+        "allow more tasks than CPUs",
+    )
+    .short('O')
+    .env(SBATCH.and(SALLOC), "OVERCOMMIT")
+    .refused("every task of an allocation has a CPU of its own; use it with srun"),
     on(
         "oversubscribe",
         JOB,

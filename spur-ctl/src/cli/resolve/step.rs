@@ -3,7 +3,7 @@
 use super::super::failure::Failure;
 use super::super::flags::getopt::{Options, Source};
 use super::{hosts, numbers};
-use spur_core::job::step::StepSpec;
+use spur_core::job::step::{Sharing, StepSpec};
 use spur_core::resources::GpuCount;
 
 /// The last part of a command's path.
@@ -18,14 +18,9 @@ pub fn of_run(options: &Options, command: &str, request_id: u64) -> StepSpec {
             .value("job-name")
             .unwrap_or_else(|| base_name(command))
             .to_owned(),
-        tasks: 0,
-        nodes: 0,
-        cpus_per_task: 0,
-        tasks_per_node: 0,
-        gpus_per_node: None,
-        gpus_per_task: None,
-        nodelist: Vec::new(),
         request_id,
+        plane: plane(options),
+        ..StepSpec::default()
     }
 }
 
@@ -73,7 +68,51 @@ pub fn of_allocation(
         gpus_per_task: per_task,
         nodelist,
         request_id,
+        sharing: sharing(options, said("exclusive")),
+        relative: relative(options)?,
+        overcommit: options.on("overcommit"),
+        plane: plane(options),
     })
+}
+
+/// What the step shares with others. Without a word it shares what it does not ask for.
+fn sharing(options: &Options, exclusive: bool) -> Sharing {
+    if options.on("overlap") {
+        Sharing::Everything
+    } else if exclusive || options.on("exact") {
+        Sharing::Nothing
+    } else {
+        Sharing::Unasked
+    }
+}
+
+fn relative(options: &Options) -> Result<Option<u32>, Failure> {
+    let relative = numbers::number(options, "relative", 0)?;
+    if relative.is_some() && (options.on("nodelist") || options.on("exclude")) {
+        let why = "-r,--relative not allowed with -w,--nodelist or -x,--exclude.";
+        return Err(Failure::error(options.command, why));
+    }
+    Ok(relative)
+}
+
+/// How tasks are numbered over nodes, see [`StepSpec::plane`]. How they are spread within a node is all the same: each may use
+/// every CPU of its step there.
+fn plane(options: &Options) -> u32 {
+    let text = options.value("distribution").unwrap_or_default();
+    let text = text.to_ascii_lowercase();
+    let nodes = text.split([',', ':']).next().unwrap_or_default();
+    match nodes.strip_prefix("plane=") {
+        Some(size) => size.parse().unwrap_or(0),
+        None => u32::from(nodes == "cyclic"),
+    }
+}
+
+/// What is said of a distribution that is not followed.
+pub fn arbitrary(options: &Options) -> Vec<String> {
+    let text = options.value("distribution").unwrap_or_default();
+    let line = "srun: warning: --distribution=arbitrary: tasks are numbered node by node";
+    let given = text.to_ascii_lowercase().starts_with("arbitrary");
+    given.then(|| line.to_owned()).into_iter().collect()
 }
 
 /// What is given to a step and means something only for a job: lines for stderr.
@@ -93,7 +132,8 @@ pub fn notices(options: &Options) -> Vec<String> {
     };
     let line =
         |long| format!("srun: warning: --{long} has no effect on a step: it has what its job has");
-    jobs_only.into_iter().filter(said).map(line).collect()
+    let jobs_only = jobs_only.into_iter().filter(said).map(line);
+    jobs_only.chain(arbitrary(options)).collect()
 }
 
 /// GPUs of the step on each node. A total is divided among the step's nodes.

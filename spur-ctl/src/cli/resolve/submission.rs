@@ -51,17 +51,24 @@ fn memory(env: &mut Vec<String>, options: &Options) {
 }
 
 /// The entries that `srun` adds to its environment, which is cut down apart from this. A step of a job that is there already
-/// keeps what the job's submission said, unless it asks for GPUs for each task itself.
+/// keeps what the job's submission said, unless it says itself which GPUs each task gets.
 pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<String> {
     let mut env = Vec::new();
     if new_job {
         told(&mut env, options, here);
         memory(&mut env, options);
-    } else if options
-        .last("gpus-per-task")
-        .is_some_and(|given| given.source == Source::CommandLine)
-    {
-        per_task(&mut env, options);
+    } else {
+        let said = |long: &&str| {
+            options
+                .last(long)
+                .is_some_and(|given| given.source == Source::CommandLine)
+        };
+        if ["gpu-bind", "tres-bind"].iter().any(said) {
+            binding(&mut env, options);
+        }
+        if said(&"gpus-per-task") {
+            per_task(&mut env, options);
+        }
     }
     set(&mut env, &format!("SLURM_UMASK={:04o}", here.umask));
     set(&mut env, "SLURM_LAUNCH_NODE_IPADDR=127.0.0.1");
@@ -88,11 +95,7 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
             set(env, &format!("{name}={text}"));
         }
     }
-    if let Some(kind) = options.value("gpu-bind") {
-        set(env, &format!("SLURM_TRES_BIND=gres/gpu:{kind}"));
-    } else if let Some(bind) = options.value("tres-bind") {
-        set(env, &format!("SLURM_TRES_BIND={bind}"));
-    }
+    binding(env, options);
     if let Some(kind) = options.value("distribution") {
         set(env, &format!("SLURM_DISTRIBUTION={kind}"));
     }
@@ -101,6 +104,15 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
         set(env, &format!("SLURM_MEM_PER_GPU={mib}"));
     }
     per_task(env, options);
+}
+
+/// Which of its step's GPUs each task gets.
+fn binding(env: &mut Vec<String>, options: &Options) {
+    if let Some(kind) = options.value("gpu-bind") {
+        set(env, &format!("SLURM_TRES_BIND=gres/gpu:{kind}"));
+    } else if let Some(bind) = options.value("tres-bind") {
+        set(env, &format!("SLURM_TRES_BIND={bind}"));
+    }
 }
 
 /// What `--cpus-per-task` and `--gpus-per-task` say, and that each task gets its own GPUs.

@@ -10,6 +10,8 @@ use super::super::{output, process, submit};
 use super::{program, say};
 use spur_core::api::{Grant, JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
+use spur_core::job::spec::JobSpec;
+use spur_core::job::step::StepSpec;
 use spur_core::slurm::codes;
 use std::time::Duration;
 
@@ -113,8 +115,10 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
         let program = program(part);
         let (spec, warnings) = job::spec(part, here, step::base_name(&program), &program)?;
         output::complain(&warnings);
+        output::complain(&step::arbitrary(part));
+        let (spec, step) = overcommitted(part, spec, step::of_run(part, &program, here.request_id));
         specs.push(spec);
-        steps.push(step::of_run(part, &program, here.request_id));
+        steps.push(step);
     }
     let verbose = options.on("verbose");
     if options.on("test-only") {
@@ -144,6 +148,20 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
     let which: Vec<usize> = (0..parts.len()).collect();
     let granted = grants.and_then(|grants| Granted::of(grants, &which, true));
     granted.ok_or_else(|| refused(link::unexpected()))
+}
+
+/// With `--overcommit` a job of srun's own has a CPU on each node, and its step all the tasks.
+fn overcommitted(options: &Options, spec: JobSpec, step: StepSpec) -> (JobSpec, StepSpec) {
+    if !options.on("overcommit") {
+        return (spec, step);
+    }
+    let step = StepSpec {
+        tasks: spec.tasks,
+        overcommit: true,
+        ..step
+    };
+    let tasks = spec.nodes_min.max(1);
+    (JobSpec { tasks, ..spec }, step)
 }
 
 /// The parts of a step that was granted.
@@ -257,6 +275,10 @@ async fn within(
             Ok(reply) => {
                 let granted = granted(reply);
                 let granted = granted.and_then(|grants| Granted::of(grants, which, false));
+                if let Some(granted) = granted.as_ref().filter(|_| told) {
+                    let step = granted.grant.step;
+                    say(options, format_args!("Step created for StepId={step}"));
+                }
                 return granted.ok_or_else(|| no_step(job, &link::unexpected().text()));
             }
             // The allocation's time limit bounds how long this may go on.

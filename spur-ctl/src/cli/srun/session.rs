@@ -11,9 +11,9 @@ use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::super::link;
 use super::super::resolve::input::Surroundings;
-use super::super::resolve::{job, submission};
 use super::files::{Feed, Sink, Streams};
 use super::grant::Granted;
+use super::hooks::{self, Hooks};
 use super::interrupt::{Answer, Interrupts};
 use super::label::Labels;
 use super::printer::Printer;
@@ -28,9 +28,6 @@ use begin::{Begun, begin};
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Request};
 use spur_core::job::state::{ExitStatus, JobState};
-use spur_core::slurm::{export, raw};
-use spur_proto::wire::open::StdinTo;
-use spur_proto::wire::{Open, Rlimit};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -98,8 +95,9 @@ pub async fn run(
         own_job,
     } = granted;
     let options = &parts[0];
-    // Whatever fails here, the job that was granted does not stay behind.
-    let begun = begin(parts, here, &grant, own_job);
+    // Whatever fails here, the job or step that was granted does not stay behind.
+    let hooks: Vec<Hooks> = parts.iter().map(|part| hooks::find(part, here)).collect();
+    let begun = begin((parts, &hooks), here, &grant, own_job);
     let Begun {
         streams,
         outlet,
@@ -109,11 +107,15 @@ pub async fn run(
     } = match begun {
         Ok(begun) => begun,
         Err(failure) => {
-            give_up(&grant, own_job).await;
+            drop_step(&grant, own_job).await;
             return Err(failure);
         }
     };
     let programs = programs::number(programs, &grant, &of_node);
+    if !hooks[0].before(options, &grant).await {
+        drop_step(&grant, own_job).await;
+        return Ok(1);
+    }
     let (links, mut inbox) = wire::connect(&grant, (&opens, &programs), &of_node);
     let outlets: Vec<usize> = of_node.iter().map(|part| outlet[*part]).collect();
     let mut session = Session::new(options, &grant, own_job, links);
@@ -122,7 +124,7 @@ pub async fn run(
     let shares: Vec<bool> = streams.iter().map(shares).collect();
     for (at, streams) in streams.into_iter().enumerate() {
         if let Err(why) = session.outlet(&streams) {
-            give_up(&grant, own_job).await;
+            drop_step(&grant, own_job).await;
             return Err(Failure::error(Command::Srun, why));
         }
         // One outlet's input is srun's own; others may have a file of their own.
@@ -138,7 +140,9 @@ pub async fn run(
     session.announce();
     super::tell_topology(options).await;
     session.follow(&mut inbox, &mut signals).await;
-    Ok(session.finish().await)
+    let code = session.finish().await;
+    hooks[0].after(options, &grant).await;
+    Ok(code)
 }
 
 /// A step that will not be started must not keep its job waiting.
@@ -156,84 +160,34 @@ async fn give_up(grant: &Grant, own_job: bool) {
     }
 }
 
+/// Ends a step that was granted and is not wanted any more, and a job of srun's own.
+pub async fn abandon(granted: &Granted) {
+    drop_step(&granted.grant, granted.own_job).await;
+}
+
+async fn drop_step(grant: &Grant, own_job: bool) {
+    if own_job {
+        return give_up(grant, own_job).await;
+    }
+    let request = Request::Cancel {
+        filter: JobFilter {
+            ids: vec![grant.job.id],
+            ..JobFilter::default()
+        },
+        signal: None,
+        batch_only: false,
+        step: Some(grant.step.step),
+    };
+    tokio::time::timeout(LAST_WORD, link::ask(&request))
+        .await
+        .ok();
+}
+
 /// Lets the controller learn of the end first, so that whoever looks after srun has ended does not see the job running.
 /// A controller that is away is not waited for: it hears of the end from the nodes when it is back.
 async fn settle(grant: &Grant) {
     let request = Request::AwaitEnd { job: grant.job.id };
     tokio::time::timeout(SETTLE, link::ask(&request)).await.ok();
-}
-
-fn open(
-    options: &Options,
-    here: &Surroundings,
-    grant: &Grant,
-    own_job: bool,
-    streams: &Streams,
-) -> Result<Open, Failure> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let remote = |sink: &Sink| match sink {
-        Sink::Remote(path) => raw::bytes(path).into_owned(),
-        Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout => Vec::new(),
-    };
-    let stdin_to = match &streams.stdin {
-        Feed::All | Feed::File(_) => Some(StdinTo::StdinAll(true)),
-        Feed::Task(task) => Some(StdinTo::StdinTask(*task)),
-        Feed::None => Some(StdinTo::StdinNone(true)),
-        Feed::Remote(_) => None,
-    };
-    let work_dir = match (own_job, options.value("chdir")) {
-        (true, _) => grant.job.spec.work_dir.clone(),
-        (false, Some(dir)) => here.absolute(dir),
-        (false, None) => here.cwd.clone(),
-    };
-    let limits = job::limits(options, here)?;
-    Ok(Open {
-        ticket: Vec::new(),
-        argv: options
-            .operands
-            .iter()
-            .map(|arg| arg.as_bytes().to_vec())
-            .collect(),
-        env: environment(options, here, own_job),
-        work_dir: raw::bytes(&work_dir).into_owned(),
-        umask: here.umask,
-        rlimits: limits
-            .into_iter()
-            .map(|(resource, soft)| Rlimit { resource, soft })
-            .collect(),
-        stdout_path: remote(&streams.stdout),
-        stderr_path: remote(&streams.stderr),
-        stdin_path: match &streams.stdin {
-            Feed::Remote(path) => raw::bytes(path).into_owned(),
-            Feed::All | Feed::Task(_) | Feed::None | Feed::File(_) => Vec::new(),
-        },
-        append: streams.append,
-        terminal: None,
-        programs: Vec::new(),
-        kill_on_bad_exit: kill_on_bad_exit(options),
-        stdin_to,
-    })
-}
-
-/// Everything, byte by byte, unless `--export` cuts it down; then what srun adds.
-fn environment(options: &Options, here: &Surroundings, own_job: bool) -> Vec<Vec<u8>> {
-    let wanted = options.value("export").unwrap_or_default();
-    let mut env = if wanted.is_empty() || wanted.eq_ignore_ascii_case("ALL") {
-        wire::whole_environment()
-    } else {
-        export::apply(wanted, &here.env)
-            .env
-            .iter()
-            .map(|entry| raw::bytes(entry).into_owned())
-            .collect()
-    };
-    // Of entries with one name the last counts.
-    env.extend(
-        submission::of_step(options, here, own_job)
-            .iter()
-            .map(|entry| raw::bytes(entry).into_owned()),
-    );
-    env
 }
 
 fn kill_on_bad_exit(options: &Options) -> bool {

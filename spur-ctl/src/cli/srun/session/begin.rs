@@ -1,15 +1,20 @@
 //! What is read and opened before a step is started.
 
-use super::super::files::{self, Feed, Streams};
+use super::super::files::{self, Feed, Sink, Streams};
+use super::super::hooks::Hooks;
 use super::super::signals;
 use super::super::terminal::{self, Terminal};
-use super::{job, open, wait};
+use super::super::wire;
+use super::{kill_on_bad_exit, wait};
 use crate::cli::failure::Failure;
 use crate::cli::flags::Command;
 use crate::cli::flags::getopt::{Options, Source};
 use crate::cli::resolve::input::Surroundings;
+use crate::cli::resolve::{job, submission};
 use spur_core::api::Grant;
-use spur_proto::wire::Open;
+use spur_core::slurm::{export, raw};
+use spur_proto::wire::open::StdinTo;
+use spur_proto::wire::{Open, Rlimit};
 use tokio::sync::mpsc::Receiver;
 
 /// Reads what is needed once something runs, before anything is asked for.
@@ -33,7 +38,7 @@ pub(super) struct Begun {
 
 /// Opens files and begins to listen, before anything is started.
 pub(super) fn begin(
-    parts: &[Options],
+    (parts, hooks): (&[Options], &[Hooks]),
     here: &Surroundings,
     grant: &Grant,
     own_job: bool,
@@ -44,8 +49,10 @@ pub(super) fn begin(
         streams[0].stdin = Feed::File(file);
     }
     let signals = signals::listen().map_err(|why| Failure::error(Command::Srun, why))?;
-    let opens = parts.iter().zip(&outlet);
-    let opens = opens.map(|(part, outlet)| open(part, here, grant, own_job, &streams[*outlet]));
+    let opens = parts.iter().zip(hooks).zip(&outlet);
+    let opens = opens.map(|((part, hooks), outlet)| {
+        open(part, here, grant, own_job, (&streams[*outlet], hooks))
+    });
     let mut opens = opens.collect::<Result<Vec<_>, _>>()?;
     if let (Some(terminal), Some(first)) = (&terminal, opens.first_mut()) {
         let size = terminal.size();
@@ -83,4 +90,81 @@ fn prepare(
         outlet.push(streams.len() - 1);
     }
     Ok((streams, outlet))
+}
+
+fn open(
+    options: &Options,
+    here: &Surroundings,
+    grant: &Grant,
+    own_job: bool,
+    (streams, hooks): (&Streams, &Hooks),
+) -> Result<Open, Failure> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let remote = |sink: &Sink| match sink {
+        Sink::Remote(path) => raw::bytes(path).into_owned(),
+        Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout => Vec::new(),
+    };
+    let stdin_to = match &streams.stdin {
+        Feed::All | Feed::File(_) => Some(StdinTo::StdinAll(true)),
+        Feed::Task(task) => Some(StdinTo::StdinTask(*task)),
+        Feed::None => Some(StdinTo::StdinNone(true)),
+        Feed::Remote(_) => None,
+    };
+    let work_dir = match (own_job, options.value("chdir")) {
+        (true, _) => grant.job.spec.work_dir.clone(),
+        (false, Some(dir)) => here.absolute(dir),
+        (false, None) => here.cwd.clone(),
+    };
+    let limits = job::limits(options, here)?;
+    let [task_prolog, task_epilog] = hooks.of_tasks();
+    Ok(Open {
+        ticket: Vec::new(),
+        argv: options
+            .operands
+            .iter()
+            .map(|arg| arg.as_bytes().to_vec())
+            .collect(),
+        env: environment(options, here, own_job),
+        work_dir: raw::bytes(&work_dir).into_owned(),
+        umask: here.umask,
+        rlimits: limits
+            .into_iter()
+            .map(|(resource, soft)| Rlimit { resource, soft })
+            .collect(),
+        stdout_path: remote(&streams.stdout),
+        stderr_path: remote(&streams.stderr),
+        stdin_path: match &streams.stdin {
+            Feed::Remote(path) => raw::bytes(path).into_owned(),
+            Feed::All | Feed::Task(_) | Feed::None | Feed::File(_) => Vec::new(),
+        },
+        append: streams.append,
+        terminal: None,
+        programs: Vec::new(),
+        task_prolog,
+        task_epilog,
+        cpu_bind: options.value("cpu-bind").unwrap_or_default().to_owned(),
+        kill_on_bad_exit: kill_on_bad_exit(options),
+        stdin_to,
+    })
+}
+
+/// Everything, byte by byte, unless `--export` cuts it down; then what srun adds.
+fn environment(options: &Options, here: &Surroundings, own_job: bool) -> Vec<Vec<u8>> {
+    let wanted = options.value("export").unwrap_or_default();
+    let mut env = if wanted.is_empty() || wanted.eq_ignore_ascii_case("ALL") {
+        wire::whole_environment()
+    } else {
+        export::apply(wanted, &here.env)
+            .env
+            .iter()
+            .map(|entry| raw::bytes(entry).into_owned())
+            .collect()
+    };
+    // Of entries with one name the last counts.
+    env.extend(
+        submission::of_step(options, here, own_job)
+            .iter()
+            .map(|entry| raw::bytes(entry).into_owned()),
+    );
+    env
 }
