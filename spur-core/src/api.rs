@@ -2,6 +2,7 @@
 //! refusal. Fronts translate and decide nothing.
 
 mod accounts;
+mod crontab;
 mod filter;
 mod grant;
 mod lines;
@@ -15,15 +16,15 @@ pub use accounts::{
     AccountFilter, AccountedJob, GpuNow, IdleGpu, NodeEvent, RunKey, SeriesKind, SeriesPoint,
     SeriesView, UsageReport,
 };
+pub use crontab::SetCrontab;
 pub use filter::JobFilter;
 pub use grant::{Grant, GrantNode, WouldStart};
 pub use lines::{JobLines, LinesMaker};
 pub use node::NodeView;
+pub use refusal::{Refusal, RefusalKind};
 pub use stats::{RequestCount, Stats};
 pub use why::{Explanation, NodeRows, Release, StartBasis, StartEstimate, Stop, Stopped};
 pub use written::Written;
-
-pub use refusal::{Refusal, RefusalKind};
 
 use crate::denial::{Denial, DenialCount};
 use crate::id::{Generation, Gid, JobId, NodeId, NodeName, StepKind, Uid};
@@ -56,8 +57,7 @@ pub struct Caller {
     pub operator: bool,
 }
 
-/// What a client may ask. The owner inside a [`JobSpec`] is overwritten by the controller; what a client puts there counts for
-/// nothing.
+/// What a client may ask. The owner inside a [`JobSpec`] is overwritten by the controller, whatever a client puts there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Is anybody there?
@@ -301,6 +301,13 @@ pub enum Request {
     Configuration,
     /// All accounts, users and qualities of service.
     Accounts,
+    /// What the caller had `scrontab` keep; another user's for root.
+    Crontab {
+        /// Whose; `None`: the caller's.
+        user: Option<Uid>,
+    },
+    /// Keep another crontab, or none; its entries become jobs. All is taken or nothing.
+    SetCrontab(Box<SetCrontab>),
     /// Set the counters to zero (operators).
     ResetStats,
     /// Read the configuration file again (operators). What was changed of partitions and nodes since is dropped.
@@ -335,6 +342,11 @@ pub enum Reply {
     Granted(Box<Grant>),
     /// A step over several components was granted: its part in each, in order. Numbers of tasks go on from part to part.
     GrantedHet(Vec<Grant>),
+    /// A user's crontab.
+    Crontab {
+        /// As written; `None`: there is none.
+        table: Option<String>,
+    },
     /// An allocation was made.
     Allocated {
         /// The job as it stands.
@@ -371,8 +383,7 @@ pub enum Reply {
     Explanation(Box<Explanation>),
     /// Which nodes are near one another, as configured.
     Topology(Topology),
-    /// The time and the cluster as it stands, a pair in the encoding of the
-    /// controller's store (`MessagePack`, with names of fields).
+    /// The time and the cluster as it stands, a pair in the encoding of the controller's store (`MessagePack`, with names of fields).
     State(Vec<u8>),
     /// Per thing named in the request, what came of it: the first refusal, if there was one.
     PerTarget(Vec<(JobTarget, Option<Refusal>)>),

@@ -7,6 +7,7 @@ mod array;
 mod cancel;
 mod change;
 mod configured;
+mod cron;
 mod due;
 mod end;
 mod follow;
@@ -34,7 +35,7 @@ pub(crate) use place::takes_jobs;
 
 use crate::effect::Effects;
 use crate::event::Event;
-use crate::id::{Generation, JobId, NodeId, NodeName};
+use crate::id::{Generation, JobId, NodeId, NodeName, Uid};
 use crate::job::Job;
 use crate::job::array::Arrays;
 use crate::manage::Managed;
@@ -93,6 +94,9 @@ pub struct Cluster {
     /// What operators changed over the configuration, reservations, and accounts.
     #[serde(default)]
     pub managed: Managed,
+    /// What users had `scrontab` keep, as written.
+    #[serde(default)]
+    pub crontabs: BTreeMap<Uid, String>,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -316,6 +320,10 @@ impl Cluster {
                 };
                 self.on_program_failed(at, from, (*epilog, why), fx)
             }
+            Event::CrontabSet { uid, table, jobs } => {
+                self.on_crontab_set(at, *uid, (table, jobs), fx)
+            }
+            Event::CronAgain { job } => self.on_cron_again(at, *job, fx),
             Event::LimitNears { job, percent } => self.on_limit_nears(at, *job, *percent, fx),
             Event::DeadlineMissed { job } => self.on_deadline_missed(at, *job, fx),
             Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),

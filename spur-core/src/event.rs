@@ -384,6 +384,20 @@ pub enum Event {
         /// What went wrong, for people.
         why: String,
     },
+    /// A user set a crontab or took it away: the jobs of the one before end or do not begin again, those of the new one are admitted.
+    CrontabSet {
+        /// Whose.
+        uid: Uid,
+        /// The table as written; `None`: there is none.
+        table: Option<String>,
+        /// Its entries, numbered on from the next number: what was asked for, defaults filled in, and the starting priority.
+        jobs: Vec<(JobId, Arc<JobSpec>, u32)>,
+    },
+    /// A job of a crontab is over, and waits for its next time.
+    CronAgain {
+        /// Which job.
+        job: JobId,
+    },
     /// A waiting job can no longer end by its deadline.
     DeadlineMissed {
         /// Which job.

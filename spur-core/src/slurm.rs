@@ -6,6 +6,7 @@ pub mod array;
 pub mod bind;
 pub mod codes;
 pub mod constraint;
+pub mod crontab;
 pub mod dependency;
 pub mod digits;
 pub mod directive;

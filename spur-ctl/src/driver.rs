@@ -16,6 +16,7 @@ mod ask;
 mod change;
 mod commands;
 mod control;
+mod cron;
 mod effects;
 mod grants;
 mod het;

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod counts;
+mod cron;
 mod denials;
 mod manage;
 mod owners;
@@ -14,11 +15,10 @@ mod why;
 use crate::denials::Denials;
 use crate::driver::{Act, Answer, Ask, Await, Command, Input, Watch};
 use crate::front::auth::Users;
-use crate::readers::{Readers, View};
+use crate::readers::Readers;
 use crate::usage::Usage;
 use owners::{each_owned, mine, owned, targets};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply, Request};
-use spur_core::job::change::JobChange;
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::step::StepSpec;
 use spur_core::time::Millis;
@@ -240,6 +240,8 @@ impl Service {
             Request::Hold { jobs } => Act::Hold(each(jobs)).into(),
             Request::Release { jobs } => Act::Release(each(jobs)).into(),
             Request::Requeue { job } => Act::Requeue(own(job)?).into(),
+            Request::Crontab { user } => Act::Crontab(cron::whose(caller, user)?).into(),
+            Request::SetCrontab(set) => self.set_crontab(caller, *set).await?.into(),
             Request::Control { jobs, act } => Act::Control(jobs, act).into(),
             Request::ChangeJobs { jobs, change } => {
                 self.may_change(&view, caller, (&jobs, &change)).await?;
@@ -248,7 +250,7 @@ impl Service {
             Request::TestOnly { spec } => self.test_only(caller, spec).await?.into(),
             change @ (Request::UpdateJob { .. }
             | Request::UpdateNode { .. }
-            | Request::UpdatePartition { .. }) => changed(&view, caller, change)?.into(),
+            | Request::UpdatePartition { .. }) => manage::changed(&view, caller, change)?.into(),
             Request::Usage {
                 job,
                 watch,
@@ -344,6 +346,7 @@ impl Service {
         // As in Slurm, what only an operator may choose counts for nothing from others.
         if let Some(extras) = spec.extras.as_mut() {
             extras.admin_comment.clear();
+            extras.cron = None;
             if !caller.operator {
                 extras.priority = None;
             }
@@ -367,54 +370,6 @@ fn scripted(kind: JobKind, script: bool) -> Result<(), Refusal> {
         (JobKind::Run, _) => "a job of this kind is not submitted but run",
     };
     Err(refuse(RefusalKind::Invalid, wrong))
-}
-
-/// What `scontrol update` changes: one's own jobs, and for operators everything.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "`decide` names every request and passes only these"
-)]
-fn changed(view: &View, caller: &Caller, request: Request) -> Result<Act, Refusal> {
-    match request {
-        Request::UpdateJob {
-            job,
-            time_limit,
-            name,
-            comment,
-            partition,
-            priority,
-        } => {
-            let change = JobChange {
-                time_limit,
-                name,
-                comment,
-                partition,
-                priority,
-                ..JobChange::default()
-            };
-            Ok(Act::UpdateJob(owned(view, caller, job)?, Box::new(change)))
-        }
-        Request::UpdateNode {
-            nodes,
-            admin,
-            reason,
-        } => {
-            operators_only(caller)?;
-            Ok(Act::UpdateNode {
-                nodes,
-                admin,
-                reason,
-            })
-        }
-        Request::UpdatePartition { name, state } => {
-            operators_only(caller)?;
-            Ok(Act::UpdatePartition(name, state))
-        }
-        other => Err(refuse(
-            RefusalKind::Invalid,
-            format!("no change: {other:?}"),
-        )),
-    }
 }
 
 /// What becomes of a request.

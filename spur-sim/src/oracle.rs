@@ -104,6 +104,8 @@ impl Oracle {
             | Event::Resumed { .. }
             | Event::Warned { .. }
             | Event::LimitNears { .. }
+            | Event::CrontabSet { .. }
+            | Event::CronAgain { .. }
             | Event::ProgramFailed { .. }
             | Event::DeadlineMissed { .. }
             | Event::Managed(_) => {}

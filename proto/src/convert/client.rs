@@ -5,13 +5,13 @@ use crate::wire;
 use spur_core::api::{
     AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
     JobLines, JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply,
-    Request, RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, StartBasis, StartEstimate,
-    Stats, StepView, Stop, Stopped, UsageReport, WouldStart,
+    Request, RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, SetCrontab, StartBasis,
+    StartEstimate, Stats, StepView, Stop, Stopped, UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
 use spur_core::job::change::{JobAct, JobChange};
-use spur_core::job::extras::{Extras, Warning};
+use spur_core::job::extras::{Cron, Extras, Warning};
 use spur_core::job::het::HetPart;
 use spur_core::job::spec::{Given, GresFlags, JobKind, JobSpec, Switches};
 use spur_core::job::state::{JobState, Reason};
@@ -134,6 +134,7 @@ choice!(
         PartitionBusy,
         NotWholeHetJob,
         InvalidTimeMin,
+        CronJob,
     }
 );
 
@@ -211,6 +212,8 @@ record!(JobChange = JobChange {
 record!(WouldStart = WouldStart { req job, req start, req cpus, rep nodes, req partition });
 record!(Switches = Switches { req count, opt max_wait_secs });
 record!(Warning = Warning { req signal, req before, req batch, req reservation });
+record!(SetCrontab = SetCrontab { opt user, opt table, rep specs, rep payloads });
+record!(Cron = Cron { req times, req utc_offset, req first_line, req last_line });
 record!(Extras = JobExtras {
     def licenses, def mail_type, def mail_user, def wckey, def mcs_label, def admin_comment, def extra, opt
     deadline, opt time_min, opt signal, opt core_spec, opt thread_spec, def tmp_mib, def reservation, def
@@ -218,7 +221,7 @@ record!(Extras = JobExtras {
     cluster_features, opt delay_boot, opt priority, def no_kill, def reboot, def spread_job, def use_min_nodes,
     def overcommit, def oversubscribe, opt wait_all_nodes, opt oom_kill_step, def cores_per_socket, def
     threads_per_core, def tasks_per_core, def tres_per_task, def tres_bind, def tres_freq, def cpu_freq, def
-    distribution, def profile, def acctg_freq,
+    distribution, def profile, def acctg_freq, opt cron,
 });
 record!(JobSpec = JobSpec {
     req kind, req owner, req name, req account, req partition, req qos, req comment, req nodes_min, req nodes_max,
@@ -412,14 +415,17 @@ variants!(Request = CallRequest in call_request {
     rec SubmitHet { rep specs, opt payload };
     rec RunHet { rep specs, rep steps, opt immediate };
     rec StepHet { req job, rep offsets, rep steps };
+    rec Crontab { opt user };
     rec Attach { req job, req step };
     one Manage;
+    one SetCrontab;
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
     rec Pong { req cluster, req version, req host, req started };
     rec Submitted { req job, rep notices };
     rec Allocated { req job };
+    rec Crontab { opt table };
     rec Ended { req job };
     one Granted;
     one JobLines;

@@ -102,4 +102,6 @@ pub enum RefusalKind {
     PartitionBusy,
     /// `Invalid time-min specification (exceeds job's time or other limits)`
     InvalidTimeMin,
+    /// `Cannot modify scrontab jobs through scontrol`
+    CronJob,
 }

@@ -40,6 +40,7 @@ impl Cluster {
             self.end_stepped(at, id, fx);
         }
         self.cancelled_by(&before, by);
+        self.disable_cron(id, fx);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ impl Cluster {
                 Due::Lost(node) => events.push(Event::NodeLost { node }),
                 Due::Purge(job) => purged.push(job),
                 Due::Rested(node) => events.push(Event::NodeRested { node }),
+                Due::CronAgain(job) => events.push(Event::CronAgain { job }),
                 Due::Nears(job, percent) => events.push(Event::LimitNears { job, percent }),
                 Due::TooLate(job) => events.push(Event::DeadlineMissed { job }),
                 Due::Begin(_) => {}
@@ -108,6 +109,7 @@ fn label(due: Due) -> &'static str {
         Due::Begin(_) => "begin time",
         Due::Rested(_) => "resting node",
         Due::TooLate(_) => "deadline",
+        Due::CronAgain(_) => "entry of a crontab",
         Due::Nears(..) => "share of a time limit",
     }
 }

@@ -41,9 +41,14 @@ pub(super) enum Due {
     Rested(NodeId),
     /// A waiting job can no longer end by its deadline.
     TooLate(JobId),
+    /// A job of a crontab that is over waits for its next time.
+    CronAgain(JobId),
     /// A running job has used this share of its limit, of which its owner wants to hear.
     Nears(JobId, u8),
 }
+
+/// Seconds after its end for which a job of a crontab is seen to have ended.
+const CRON_PAUSE: u64 = 1;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +134,8 @@ impl Index {
             | Due::Purge(_)
             | Due::Rested(_)
             | Due::TooLate(_)
-            | Due::Nears(..) => drop(self.due.insert((at, due))),
+            | Due::Nears(..)
+            | Due::CronAgain(_) => drop(self.due.insert((at, due))),
         }
     }
 
@@ -171,6 +177,9 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
         | JobState::OutOfMemory
         | JobState::Deadline => {
             let clean = job.leftovers.is_empty();
+            if clean && job.cron().is_some() {
+                return Some((job.ended?.plus_secs(CRON_PAUSE), Due::CronAgain(job.id)));
+            }
             clean.then_some((job.ended?.plus_secs(min_job_age), Due::Purge(job.id)))
         }
     }

@@ -1,7 +1,7 @@
 //! A [`Cluster`] as it is stored: without what can be derived. Reading it back rebuilds the index, so that no reader can forget.
 
 use super::{Cluster, Index};
-use crate::id::{Generation, JobId, NodeId, NodeName};
+use crate::id::{Generation, JobId, NodeId, NodeName, Uid};
 use crate::job::Job;
 use crate::job::array::Arrays;
 use crate::manage::Managed;
@@ -42,6 +42,8 @@ pub(super) struct Stored {
     default_memory: MemoryRequest,
     #[serde(default)]
     managed: Managed,
+    #[serde(default)]
+    crontabs: BTreeMap<Uid, String>,
 }
 
 impl From<Stored> for Cluster {
@@ -64,6 +66,7 @@ impl From<Stored> for Cluster {
             max_array_size: stored.max_array_size,
             default_memory: stored.default_memory,
             managed: stored.managed,
+            crontabs: stored.crontabs,
             index: Index::default(),
         };
         // States from before partitions could be changed do not say how they are configured.

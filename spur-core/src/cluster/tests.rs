@@ -1,4 +1,5 @@
 mod arrays;
+mod cron;
 mod het;
 mod life;
 mod nodes;

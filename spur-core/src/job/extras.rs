@@ -2,6 +2,7 @@
 //!
 //! Texts are as the user wrote them, empty if not given.
 
+use crate::slurm::crontab::Times;
 use crate::time::{Millis, TimeLimit};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,8 @@ pub struct Extras {
     pub profile: String,
     /// `--acctg-freq`.
     pub acctg_freq: String,
+    /// What `scrontab` made it of.
+    pub cron: Option<Cron>,
 }
 
 /// The same as [`Extras::default`], as a place to point to.
@@ -136,6 +139,7 @@ static NOTHING: Extras = Extras {
     distribution: String::new(),
     profile: String::new(),
     acctg_freq: String::new(),
+    cron: None,
 };
 
 impl Extras {
@@ -175,6 +179,28 @@ impl Extras {
     /// Boxed, or `None` if nothing was given.
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != NOTHING).then(|| Box::new(self))
+    }
+}
+
+/// An entry of its owner's crontab, by which the job begins again and again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cron {
+    /// When, in five fields ([`crate::slurm::crontab::Times`]).
+    pub times: String,
+    /// Seconds by which the controller's clock was ahead of Greenwich when the table was set.
+    pub utc_offset: i32,
+    /// The entry's first line in the table, from 0.
+    pub first_line: u32,
+    /// The line with its time.
+    pub last_line: u32,
+}
+
+impl Cron {
+    /// When it begins next after a moment.
+    #[must_use]
+    pub fn next(&self, after: Millis) -> Option<Millis> {
+        let (times, _) = Times::read(&self.times).ok()?;
+        times.next(after, self.utc_offset)
     }
 }
 

@@ -5,7 +5,7 @@ use spur_core::api::{Caller, JobFilter, Refusal, Reply};
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::event::{Event, NodeHello};
-use spur_core::id::{JobId, NodeId, NodeName, StepKind};
+use spur_core::id::{JobId, NodeId, NodeName, StepKind, Uid};
 use spur_core::job::array::JobTarget;
 use spur_core::job::change::{JobAct, JobChange};
 use spur_core::job::spec::{JobSpec, Payload};
@@ -137,6 +137,10 @@ pub enum Act {
     Submit(Box<JobSpec>, Option<Payload>),
     /// See [`spur_core::api::Request::SubmitHet`]; the owners are filled in.
     SubmitHet(Vec<JobSpec>, Option<Payload>),
+    /// A user's crontab.
+    Crontab(Uid),
+    /// See [`spur_core::api::Request::SetCrontab`]; the owners are filled in.
+    SetCrontab(Uid, Option<String>, Vec<(JobSpec, Payload)>),
     /// Grant a step over components of the heterogeneous job with this leader.
     StepHet(JobId, Vec<(u32, StepSpec)>),
     /// Grant a step.

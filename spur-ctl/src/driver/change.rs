@@ -42,6 +42,9 @@ impl Writer {
         if job.state.is_terminal() {
             return Err(refuse(RefusalKind::JobFinished, ""));
         }
+        if job.cron().is_some() {
+            return Err(refuse(RefusalKind::CronJob, ""));
+        }
         if !caller.operator {
             may(job, change)?;
         }

@@ -94,6 +94,8 @@ impl Writer {
             Act::SubmitHet(specs, payload) => self
                 .submit_het(turn, specs, payload)
                 .map(|(job, notices)| Reply::Submitted { job, notices }),
+            Act::Crontab(uid) => Ok(self.crontab(uid)),
+            Act::SetCrontab(uid, table, jobs) => self.set_crontab(turn, uid, table, jobs),
             Act::StepHet(leader, parts) => self.step_het(turn, leader, parts, caller),
             Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
             Act::Attach(job, step) => self.attach(turn, job, step, caller),

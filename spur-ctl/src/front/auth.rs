@@ -63,6 +63,17 @@ impl Users {
         !self.operators.is_empty() && self.operators.contains(&self.find(uid).await.user)
     }
 
+    /// A user as if he called by himself.
+    pub async fn caller(&self, uid: Uid) -> Caller {
+        let gid = self.find(uid).await.gid;
+        Caller {
+            uid,
+            gid,
+            pid: 0,
+            operator: uid == Uid(0) || self.is_operator(uid).await,
+        }
+    }
+
     /// Who a caller is, with the group that the kernel says.
     pub async fn owner(&self, caller: &Caller) -> Owner {
         let mut owner = Owner::clone(&*self.find(caller.uid).await);

@@ -1,7 +1,7 @@
 //! How large a request may be. What the core checks (does it make sense on this cluster?) is not here.
 
 use super::refuse;
-use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request};
+use spur_core::api::{AccountFilter, JobFilter, Refusal, RefusalKind, Request, SetCrontab};
 use spur_core::job::change::JobChange;
 use spur_core::job::het::COMPONENTS_MAX;
 use spur_core::job::spec::{JobSpec, Payload};
@@ -26,6 +26,10 @@ const LINE_MAX: usize = 65_536;
 const SETTING_MAX: usize = 1 << 20;
 /// Most names or numbers in one list.
 const LIST_MAX: usize = 100_000;
+/// The longest crontab.
+const CRONTAB_MAX: usize = 1 << 20;
+/// Most entries of a crontab.
+const ENTRIES_MAX: usize = 1_000;
 /// Most resource limits.
 const RLIMITS_MAX: usize = 64;
 
@@ -69,8 +73,10 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             change_fits(change)
         }
         Request::TestOnly { spec } => spec_fits(spec),
+        Request::SetCrontab(set) => crontab_fits(set),
         Request::Manage(request) => manage_fits(request),
         Request::Ping
+        | Request::Crontab { .. }
         | Request::AwaitAllocation { .. }
         | Request::Attach { .. }
         | Request::Finish { .. }
@@ -97,6 +103,19 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::ResetStats
         | Request::Shutdown => Ok(()),
     }
+}
+
+fn crontab_fits(set: &SetCrontab) -> Result<(), Refusal> {
+    let (specs, payloads) = (&set.specs, &set.payloads);
+    text("crontab", set.table.as_deref().unwrap_or(""), CRONTAB_MAX)?;
+    if specs.len() > ENTRIES_MAX {
+        return Err(too_large("crontab", specs.len(), ENTRIES_MAX));
+    }
+    if specs.len() != payloads.len() {
+        return Err(refuse(RefusalKind::Invalid, "every entry has a script"));
+    }
+    specs.iter().try_for_each(spec_fits)?;
+    payloads.iter().try_for_each(payload_fits)
 }
 
 fn too_large(what: &str, size: usize, max: usize) -> Refusal {

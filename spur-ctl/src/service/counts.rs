@@ -108,6 +108,8 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         Request::Partitions => (2009, "REQUEST_PARTITION_INFO"),
         Request::Topology => (2018, "REQUEST_TOPO_INFO"),
         Request::Configuration => (2001, "REQUEST_BUILD_INFO"),
+        Request::Crontab { .. } => (2200, "REQUEST_CRONTAB"),
+        Request::SetCrontab(_) => (2202, "REQUEST_UPDATE_CRONTAB"),
         Request::Script { .. } => (2051, "REQUEST_BATCH_SCRIPT"),
         Request::Hold { .. }
         | Request::Release { .. }

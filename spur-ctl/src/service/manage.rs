@@ -1,10 +1,11 @@
 //! What operators manage, as far as it takes the machine's users and groups or the configuration file; and what follows from that
 //! for those who submit jobs.
 
+use super::owners::owned;
 use super::{Act, Service, operators_only, refuse};
 use crate::config::Config;
 use crate::readers::View;
-use spur_core::api::{Caller, Refusal, RefusalKind};
+use spur_core::api::{Caller, Refusal, RefusalKind, Request};
 use spur_core::job::array::JobTarget;
 use spur_core::job::change::JobChange;
 use spur_core::job::spec::JobSpec;
@@ -160,5 +161,53 @@ impl Service {
             }
         }
         false
+    }
+}
+
+/// What `scontrol update` changes: one's own jobs, and for operators everything.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "`decide` names every request and passes only these"
+)]
+pub(super) fn changed(view: &View, caller: &Caller, request: Request) -> Result<Act, Refusal> {
+    match request {
+        Request::UpdateJob {
+            job,
+            time_limit,
+            name,
+            comment,
+            partition,
+            priority,
+        } => {
+            let change = JobChange {
+                time_limit,
+                name,
+                comment,
+                partition,
+                priority,
+                ..JobChange::default()
+            };
+            Ok(Act::UpdateJob(owned(view, caller, job)?, Box::new(change)))
+        }
+        Request::UpdateNode {
+            nodes,
+            admin,
+            reason,
+        } => {
+            operators_only(caller)?;
+            Ok(Act::UpdateNode {
+                nodes,
+                admin,
+                reason,
+            })
+        }
+        Request::UpdatePartition { name, state } => {
+            operators_only(caller)?;
+            Ok(Act::UpdatePartition(name, state))
+        }
+        other => Err(refuse(
+            RefusalKind::Invalid,
+            format!("no change: {other:?}"),
+        )),
     }
 }

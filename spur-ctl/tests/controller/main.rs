@@ -10,6 +10,8 @@ mod admin;
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod cron;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod jobs;

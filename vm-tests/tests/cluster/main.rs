@@ -15,6 +15,7 @@ mod het;
 mod leftovers;
 mod log_tail;
 mod names;
+mod operators;
 mod records;
 mod steps;
 mod teardown;

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::fixture::{OK, batch, gang, gpus, hello, inventory, partition, spec};
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::admit::admit;
-use crate::job::extras::Warning;
+use crate::job::extras::{Cron, Warning};
 use crate::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use crate::job::step::StepShare;
 use crate::manage::Change;
@@ -68,13 +68,15 @@ fn kind(event: &Event) -> &'static str {
         Event::Warned { .. } => "Warned",
         Event::HetSubmitted { .. } => "HetSubmitted",
         Event::HetPlaced { .. } => "HetPlaced",
+        Event::CrontabSet { .. } => "CrontabSet",
+        Event::CronAgain { .. } => "CronAgain",
         Event::ProgramFailed { .. } => "ProgramFailed",
         Event::LimitNears { .. } => "LimitNears",
         Event::DeadlineMissed { .. } => "DeadlineMissed",
     }
 }
 
-const KINDS: usize = 38;
+const KINDS: usize = 40;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -451,6 +453,37 @@ impl Writer {
 }
 
 impl Writer {
+    /// A crontab whose entry runs and waits for its next time.
+    fn crontab(&mut self) {
+        let mut entry = batch();
+        entry.extras_mut().cron = Some(Cron {
+            times: "* * * * *".to_owned(),
+            utc_offset: 3_600,
+            first_line: 0,
+            last_line: 0,
+        });
+        let priority = admit(&self.cluster, &mut entry, self.now).unwrap().priority;
+        let job = self.cluster.next_job_id().unwrap();
+        self.does(Event::CrontabSet {
+            uid: Uid(1000),
+            table: Some("* * * * * true\n".to_owned()),
+            jobs: vec![(job, Arc::new(entry), priority)],
+        });
+        self.plan();
+        let known = &self.cluster.jobs[&job];
+        let (node, generation) = (known.allocation[0].node, known.generation);
+        self.does(Event::StepEnded {
+            job,
+            step: StepKind::Batch,
+            node,
+            generation,
+            exit: OK,
+            oom: false,
+        });
+        self.cleaned(job, node.0);
+        self.does(Event::CronAgain { job });
+    }
+
     /// A node whose epilog fails.
     fn epilog(&mut self) {
         let job = self.start(gang(1, 1));
@@ -497,6 +530,7 @@ fn history() -> (Log, Cluster) {
     writer.submit(gang(2, 8));
     writer.too_late();
     writer.epilog();
+    writer.crontab();
     writer.submit(JobSpec {
         tasks_per_gpu: 2,
         switches: Some(Switches {

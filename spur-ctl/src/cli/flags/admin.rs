@@ -18,7 +18,7 @@ pub(super) static ROWS: &[Flag] = &[
         .env_exact(&[(SCANCEL, "SLURM_CLUSTERS")]),
     on("cron", SCANCEL, "confirm that a cron job is meant")
         .short('c')
-        .implied("there are no cron jobs"),
+        .implied("cron jobs are cancelled without it too, as Slurm does by default"),
     on("ctld", SCANCEL, "let the controller send the signal")
         .env(SCANCEL, "CTLD")
         .implied("signals always go through the controller"),

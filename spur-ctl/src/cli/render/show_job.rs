@@ -129,6 +129,12 @@ fn times(record: &mut Record, view: &View, job: &JobView) {
         .add("StartTime=", stamp(text::start_shown(view, job), UNKNOWN));
     record.add(" EndTime=", stamp(text::end(view, job), UNKNOWN));
     record.add(" Deadline=", stamp(extras.deadline, "N/A"));
+    if let Some(cron) = &extras.cron {
+        record
+            .begin()
+            .add("CronJob=Yes CrontabSpec=\"", cron.times.as_str());
+        record.add("\"", "");
+    }
     let scheduler = match text::backfilled(job) {
         (false, _) => "Main",
         (true, false) => "Backfill",

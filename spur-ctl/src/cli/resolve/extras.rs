@@ -62,6 +62,7 @@ pub(super) fn of(options: &Options, here: &Surroundings) -> Result<Extras, Failu
         distribution: text("distribution"),
         profile: text("profile"),
         acctg_freq: text("acctg-freq"),
+        cron: None,
     })
 }
 

@@ -1,0 +1,245 @@
+//! What operators have run for jobs, and what owners hear: prologs, epilogs, mail; deadlines; crontabs.
+
+use crate::possible;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use vm_tests::cluster::{Cluster, SOON};
+use vm_tests::user::{NOBODY, Output, User};
+use vm_tests::wait;
+
+/// A program of root's.
+fn program(cluster: &Cluster, name: &str, script: &str) -> PathBuf {
+    let path = cluster.dir().join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a program can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("root may");
+    path
+}
+
+/// Starts the controller anew with more in its configuration, before and behind what is there.
+fn reconfigured(cluster: &mut Cluster, before: &str, behind: &str) {
+    let path = cluster.dir().join("spur.toml");
+    let text = fs::read_to_string(&path).expect("dev up wrote it");
+    fs::write(&path, format!("{before}\n{text}\n{behind}\n")).expect("root may");
+    let controller = cluster.kill("spurctld");
+    cluster.restart(&controller);
+    cluster.await_idle();
+}
+
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    let read = || fs::read_to_string(path).unwrap_or_default();
+    let what = format!("{count} lines in {}", path.display());
+    wait::until_true(&what, SOON, || read().lines().count() >= count);
+    read().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn programs_run_around_jobs_and_owners_hear_of_them() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(1, 2);
+    let (said, mails) = (cluster.dir().join("said"), cluster.dir().join("mails"));
+    let says = format!(
+        "echo $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURM_JOB_USER $SLURM_JOB_GPUS >> {}",
+        said.display()
+    );
+    let prolog = program(
+        &cluster,
+        "prolog",
+        &format!("{says}; test \"$SLURM_JOB_NAME\" != bad"),
+    );
+    let epilog = program(&cluster, "epilog", &says);
+    let mail = program(
+        &cluster,
+        "mail",
+        &format!("echo \"$3: $2\" >> {}", mails.display()),
+    );
+    let programs = format!("[programs]\nprolog = {prolog:?}\nepilog = {epilog:?}\n");
+    reconfigured(&mut cluster, &format!("mail_prog = {mail:?}\n"), &programs);
+
+    let options = [
+        "--gres=gpu:1",
+        "-J",
+        "good",
+        "--mail-type=BEGIN,END",
+        "--mail-user=a@b",
+    ];
+    let job = cluster.sbatch(NOBODY, &options, &format!("cat {} > seen", said.display()));
+    cluster.await_state(&job, &["COMPLETED"]);
+    let line = |context: &str| format!("{context} {job} nobody 0");
+    assert_eq!(
+        lines(&said, 2),
+        [line("prolog_slurmd"), line("epilog_slurmd")]
+    );
+    let seen = fs::read_to_string(cluster.home(NOBODY).join("seen")).expect("the script wrote it");
+    assert_eq!(
+        seen.trim_end(),
+        line("prolog_slurmd"),
+        "the prolog is over before the script begins"
+    );
+    let mut mail = lines(&mails, 2);
+    mail.sort();
+    let begins = |at: usize, text: String| assert!(mail[at].starts_with(&text), "{mail:?}");
+    begins(
+        0,
+        format!("a@b: Slurm Job_id={job} Name=good Began, Queued time 00:00:"),
+    );
+    begins(
+        1,
+        format!("a@b: Slurm Job_id={job} Name=good Ended, Run time 00:00:"),
+    );
+    assert!(mail[1].ends_with(", COMPLETED, ExitCode 0"), "{mail:?}");
+
+    let bad = cluster.sbatch(NOBODY, &["-J", "bad"], "touch ran");
+    wait::until_true("the node is drained", SOON, || {
+        cluster
+            .run(User::Root, &["sinfo", "-h", "-o", "%T %E"])
+            .out
+            .trim()
+            == "drained Prolog error"
+    });
+    assert_eq!(
+        cluster.job_field(&bad, "Reason").as_deref(),
+        Some("launch_failed_requeued_held")
+    );
+    assert!(!cluster.home(NOBODY).join("ran").exists());
+    cluster.down();
+}
+
+#[test]
+fn a_job_that_cannot_end_in_time_goes() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 2);
+    let refused = cluster.run(
+        NOBODY,
+        &["sbatch", "--deadline=now", "-t", "5", "--wrap", "true"],
+    );
+    let why = "Requested time limit is invalid (missing or exceeds some limit)";
+    assert_eq!(
+        refused.err.trim_end(),
+        format!("sbatch: error: Batch job submission failed: {why}")
+    );
+    let holder = cluster.sbatch(NOBODY, &["--exclusive", "-t", "60"], "sleep 600");
+    cluster.await_state(&holder, &["RUNNING"]);
+    let late = cluster.sbatch(NOBODY, &["-t", "1", "--deadline=now+65"], "true");
+    cluster.await_state(&late, &["DEADLINE"]);
+    let words = [
+        "sacct",
+        "-n",
+        "-X",
+        "-P",
+        "-o",
+        "state,exitcode,reason",
+        "-j",
+        &late,
+    ];
+    wait::until_true("sacct knows it", SOON, || {
+        cluster
+            .run(NOBODY, &words)
+            .out
+            .trim_end()
+            .starts_with("DEADLINE|0:1|")
+    });
+    let queue = cluster
+        .run(NOBODY, &["squeue", "-h", "-t", "DL", "-o", "%i %t %r"])
+        .good();
+    assert_eq!(queue.trim_end(), format!("{late} DL DeadLine"));
+    cluster.down();
+}
+
+fn scrontab(cluster: &Cluster, table: &str) -> Output {
+    let path = cluster.home(NOBODY).join("table");
+    fs::write(&path, table).expect("root may");
+    cluster.run(NOBODY, &["scrontab", path.to_str().expect("a plain name")])
+}
+
+#[test]
+fn a_crontab_is_kept_and_its_entries_run() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(1, 2);
+    let none = cluster.run(NOBODY, &["scrontab", "-l"]);
+    assert_eq!(
+        (none.code, none.err.as_str()),
+        (1, "no crontab for nobody\n")
+    );
+    let bad = scrontab(&cluster, "* * * * * true\n* 25 * * * true\n");
+    assert_eq!(
+        (bad.code, bad.out.as_str()),
+        (1, "There are errors in your crontab.\n")
+    );
+    assert!(
+        bad.err.starts_with("scrontab: error: line 2: hour \"25\""),
+        "{}",
+        bad.err
+    );
+    let nowhere = scrontab(&cluster, "#SCRON -p nowhere\n@daily true\n");
+    assert!(nowhere.out.contains("on lines 0-1\n"), "{nowhere:?}");
+    assert_eq!(nowhere.code, 1);
+
+    let home = cluster.home(NOBODY);
+    let dir = home.display();
+    let table = format!(
+        "DIR={dir}\n#SCRON -D {dir} -o out-%j\n* * * * * id -un >> $DIR/ran\n@yearly true\n"
+    );
+    assert_eq!(scrontab(&cluster, &table).code, 0);
+    assert_eq!(cluster.run(NOBODY, &["scrontab", "-l"]).good(), table);
+    let queue = cluster
+        .run(
+            NOBODY,
+            &["squeue", "--me", "-h", "-o", "%i %j %T", "-S", "i"],
+        )
+        .good();
+    let jobs: Vec<Vec<&str>> = queue
+        .lines()
+        .map(|line| line.split(' ').collect())
+        .collect();
+    assert_eq!(jobs.len(), 2, "{queue}");
+    let (first, second) = (jobs[0][0].to_owned(), jobs[1][0].to_owned());
+    assert_eq!(jobs[1][1..], ["true", "PENDING"]);
+    let shown = cluster
+        .run(NOBODY, &["scontrol", "show", "job", &second])
+        .good();
+    assert!(
+        shown.contains("CronJob=Yes CrontabSpec=\"0 0 1 1 *\""),
+        "{shown}"
+    );
+    let changed = cluster.run(
+        NOBODY,
+        &[
+            "scontrol",
+            "update",
+            &format!("jobid={second}"),
+            "comment=x",
+        ],
+    );
+    assert!(
+        changed
+            .err
+            .contains("Cannot modify scrontab jobs through scontrol"),
+        "{}",
+        changed.err
+    );
+
+    // It outlives the controller, and runs more than once under its number.
+    let controller = cluster.kill("spurctld");
+    cluster.restart(&controller);
+    assert_eq!(lines(&home.join("ran"), 2)[..2], ["nobody", "nobody"]);
+    assert!(home.join(format!("out-{first}")).exists());
+    cluster.run(NOBODY, &["scancel", &second]).good();
+    let kept = cluster.run(NOBODY, &["scrontab", "-l"]).good();
+    assert_eq!(kept, table.replace("@yearly", "#DISABLED: @yearly"));
+    cluster.run(NOBODY, &["scrontab", "-r"]).good();
+    assert_eq!(cluster.run(NOBODY, &["scrontab", "-l"]).code, 1);
+    wait::until_true("nothing is left in the queue", SOON, || {
+        cluster
+            .run(NOBODY, &["squeue", "--me", "-h"])
+            .good()
+            .is_empty()
+    });
+    cluster.down();
+}
