@@ -128,6 +128,8 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         fenced: Vec::new(),
         terminal: None,
         hooks: spur_agent::launch::Hooks::default(),
+        array: None,
+        mpi: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! From orders to what a supervisor is told. Pure.
 
-use crate::launch::{Hooks, Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
+use crate::launch::{
+    Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window,
+};
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
 use spur_core::id::StepId;
@@ -68,25 +70,13 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
                 .collect(),
         ),
     };
-    let (script, argv) = match source {
-        Source::Batch(order) => {
-            let args = order
-                .payload
-                .args
-                .iter()
-                .map(|arg| ByteBuf::from(raw::bytes(arg).into_owned()))
-                .collect();
-            (Some(ByteBuf::from(order.payload.script.as_slice())), args)
-        }
-        Source::Client(open) => (
-            None,
-            open.argv
-                .iter()
-                .map(|arg| ByteBuf::from(arg.as_slice()))
-                .collect::<Vec<_>>(),
-        ),
-    };
-    let (env, tasks) = tasks((job, step, source), &base, &argv, place);
+    let (script, argv) = command(source);
+    let mpi = mpi(source);
+    let base = without_pmi(base, mpi.is_some());
+    let (mut env, mut tasks) = tasks((job, step, source), &base, &argv, place);
+    if let Some(mpi) = &mpi {
+        announce(mpi, &mut env, &mut tasks);
+    }
     StepLaunch {
         step: StepId {
             job: job.job,
@@ -111,6 +101,8 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         fenced: place.fenced.clone(),
         terminal: terminal(source),
         hooks: hooks(source),
+        array: job.array.map(|array| (array.job.0, array.task)),
+        mpi,
     }
 }
 
@@ -138,6 +130,65 @@ pub fn window(size: &WindowSize) -> Window {
     Window {
         rows: number(size.rows),
         columns: number(size.columns),
+    }
+}
+
+/// The batch script, if it is one, and the words of the command.
+fn command(source: Source<'_>) -> (Option<ByteBuf>, Vec<ByteBuf>) {
+    match source {
+        Source::Batch(order) => {
+            let args = order
+                .payload
+                .args
+                .iter()
+                .map(|arg| ByteBuf::from(raw::bytes(arg).into_owned()))
+                .collect();
+            (Some(ByteBuf::from(order.payload.script.as_slice())), args)
+        }
+        Source::Client(open) => (
+            None,
+            open.argv
+                .iter()
+                .map(|arg| ByteBuf::from(arg.as_slice()))
+                .collect::<Vec<_>>(),
+        ),
+    }
+}
+
+fn mpi(source: Source<'_>) -> Option<Mpi> {
+    let Source::Client(open) = source else {
+        return None;
+    };
+    open.mpi.clone().map(|mpi| Mpi {
+        job: mpi.job,
+        size: mpi.size,
+        universe: mpi.universe,
+        program: mpi.program,
+        mapping: mpi.mapping,
+    })
+}
+
+/// The environment without what another step's tasks were told of MPI: a descriptor does not travel with its number. What names a
+/// port stays unless these tasks are told something of their own.
+fn without_pmi(base: Vec<Cow<'_, [u8]>>, own: bool) -> Vec<Cow<'_, [u8]>> {
+    let stale = |entry: &Cow<'_, [u8]>| {
+        entry.starts_with(b"PMI_FD=")
+            || own
+                && [b"PMI_PORT=".as_slice(), b"PMI_ID=", b"PMI_SPAWNED="]
+                    .iter()
+                    .any(|name| entry.starts_with(name))
+    };
+    base.into_iter().filter(|entry| !stale(entry)).collect()
+}
+
+/// Tells tasks how to reach their process management interface.
+fn announce(mpi: &Mpi, env: &mut Vec<ByteBuf>, tasks: &mut [TaskLaunch]) {
+    let entry = |text: String| ByteBuf::from(text.into_bytes());
+    env.push(entry(format!("PMI_FD={PMI_FD}")));
+    env.push(entry(format!("PMI_JOBID={}", mpi.job)));
+    env.push(entry(format!("PMI_SIZE={}", mpi.size)));
+    for task in tasks {
+        task.env.push(entry(format!("PMI_RANK={}", task.id)));
     }
 }
 
@@ -335,6 +386,48 @@ mod tests {
             launch.env.contains(&ByteBuf::from(*b"A=1"))
                 && launch.env.contains(&ByteBuf::from(*b"SLURM_JOB_ID=7"))
         );
+    }
+
+    #[test]
+    fn tasks_are_told_of_their_own_mpi_and_of_no_other() {
+        let job = job_order(7, 1, &[]);
+        let mut order = step_order(&job, StepKind::Numbered(0));
+        order.task_ids = vec![4];
+        let inherited = ["PMI_FD=9", "PMI_RANK=3", "PMI_PORT=h:1", "PMI_SPAWNED=1"];
+        let mut open = Open {
+            argv: vec![b"hostname".to_vec()],
+            env: inherited.map(|entry| entry.as_bytes().to_vec()).to_vec(),
+            ..Open::default()
+        };
+        // Of entries with one name the last counts.
+        let told = |open: &Open| {
+            let launch = step(&job, &order, Source::Client(open), &place());
+            let all = launch.env.iter().chain(&launch.tasks[0].env);
+            let pairs = all.filter_map(|entry| str::from_utf8(entry).ok()?.split_once('='));
+            let of_mpi = pairs.filter(|(name, _)| name.starts_with("PMI_"));
+            let of_mpi = of_mpi.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            of_mpi.collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let map = |pairs: &[(&str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()));
+            pairs.collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let rest = [("PMI_RANK", "3"), ("PMI_PORT", "h:1"), ("PMI_SPAWNED", "1")];
+        assert_eq!(told(&open), map(&rest));
+        open.mpi = Some(spur_proto::wire::Mpi {
+            job: "7.0".into(),
+            size: 8,
+            ..Default::default()
+        });
+        let own = [
+            ("PMI_FD", "5"),
+            ("PMI_JOBID", "7.0"),
+            ("PMI_RANK", "4"),
+            ("PMI_SIZE", "8"),
+        ];
+        assert_eq!(told(&open), map(&own));
     }
 
     #[test]

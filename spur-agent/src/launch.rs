@@ -10,7 +10,9 @@ pub mod spec;
 pub mod supervisor;
 
 pub use record::{ExitRecord, TaskEnd, exit_record, never_began};
-pub use spec::{Hooks, Input, Output, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window};
+pub use spec::{
+    Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window,
+};
 pub use supervisor::{EndReason, Launcher, Supervisor, remove_dir};
 
 use spur_core::id::StepId;

@@ -10,6 +10,7 @@ mod creds;
 mod ending;
 mod events;
 mod hooks;
+mod mpi;
 mod plan;
 mod program;
 mod status;

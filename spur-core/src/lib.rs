@@ -19,6 +19,7 @@ pub mod manage;
 pub mod node;
 pub mod partition;
 pub mod plan;
+pub mod pmi;
 pub mod resources;
 pub mod slurm;
 pub mod time;

@@ -3,6 +3,7 @@
 mod bench;
 mod budget;
 mod chaos;
+mod clients;
 mod compat;
 mod demo;
 mod dev;
@@ -59,6 +60,8 @@ enum Task {
     MeterCheck(meter_check::Args),
     /// Measure, and print ratios.
     Bench(bench::Args),
+    /// Run programs of others that use Slurm's commands, as they come from their registry, on a cluster here.
+    Clients(clients::Args),
     /// Count, for each of Slurm's commands, which options and columns are supported, accepted and refused.
     Compat,
     /// Run the simulator over a range of seeds.
@@ -97,6 +100,7 @@ fn run(task: Task) -> Result<()> {
         Task::Budget => budget::run(),
         Task::MeterCheck(args) => meter_check::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Clients(args) => clients::run(&args),
         Task::Compat => compat::run(),
         Task::Sim { seeds } => lint::sim(&seeds),
     }

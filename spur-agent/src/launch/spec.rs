@@ -55,6 +55,12 @@ pub struct StepLaunch {
     /// Programs around each task.
     #[serde(default)]
     pub hooks: Hooks,
+    /// Number of the array that the job is of, and the job's index in it (`%A` and `%a` in file names).
+    #[serde(default)]
+    pub array: Option<(u32, u32)>,
+    /// What tasks are told by MPI's process management interface; `None`: they get none.
+    #[serde(default)]
+    pub mpi: Option<Mpi>,
 }
 
 /// Programs that run as the job's user around each task; empty: none.
@@ -80,6 +86,24 @@ impl StepLaunch {
     pub fn terminal_of(&self, task: &TaskLaunch) -> Option<Window> {
         self.terminal.filter(|_| task.id == 0)
     }
+}
+
+/// The number under which a task finds the socket of its process management interface (`PMI_FD`).
+pub const PMI_FD: i32 = 5;
+
+/// A step as its tasks see it by PMI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mpi {
+    /// The step's name.
+    pub job: String,
+    /// Tasks of the whole step.
+    pub size: u32,
+    /// How many tasks could run.
+    pub universe: u32,
+    /// Which of several programs the tasks of this node run.
+    pub program: u32,
+    /// Which task is on which node, as MPICH reads it; empty: not said.
+    pub mapping: String,
 }
 
 /// One task (process) of a step.

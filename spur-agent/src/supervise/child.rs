@@ -7,7 +7,7 @@ use super::plan::{ChildEnds, End};
 use super::program;
 use super::status::{self, Stage, Status};
 use super::terminal;
-use crate::launch::{StepLaunch, TaskLaunch};
+use crate::launch::{PMI_FD, StepLaunch, TaskLaunch};
 use crate::sys;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::fs;
@@ -23,10 +23,10 @@ const STATUS_FD: i32 = 3;
 const GO_FD: i32 = 4;
 
 /// Lowest number at which descriptors are out of the way of those to be placed.
-const ABOVE: i32 = 5;
+const ABOVE: i32 = PMI_FD + 1;
 
-/// The same, for closing.
-const CLOSE_FROM: u32 = 5;
+/// The lowest number that is closed: without and with MPI's.
+const CLOSE_FROM: [u32; 2] = [PMI_FD.unsigned_abs(), ABOVE.unsigned_abs()];
 
 /// One child's orders.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Child<'a> {
     pub(crate) ends: ChildEnds,
     pub(crate) status: OwnedFd,
     pub(crate) go: BorrowedFd<'a>,
+    /// Its end of the socket of MPI's process management interface.
+    pub(crate) mpi: Option<OwnedFd>,
     /// Process group to join; its own if none. One with a terminal has a session of its own.
     pub(crate) group: Option<i32>,
     /// The `oom_score_adj` to take on, if the supervisor has another.
@@ -175,7 +177,7 @@ impl Child<'_> {
         )))
     }
 
-    /// Opens files as the user, puts descriptors 0 to 4 in place and closes all others. Gives the last two.
+    /// Opens files as the user, puts descriptors 0 to 5 in place and closes all others. Gives 3 and 4.
     fn connect(&self) -> Result<(OwnedFd, OwnedFd), Failure> {
         let stdin = open_end(&self.ends.stdin, "stdin", OFlags::RDONLY)?;
         let stdout = open_end(&self.ends.stdout, "stdout", OFlags::WRONLY)?;
@@ -186,6 +188,7 @@ impl Child<'_> {
             }
         };
         let (status, go) = (above(&self.status)?, above(self.go)?);
+        let mpi = self.mpi.as_ref().map(above).transpose()?;
         for (number, (end, fd, name)) in (0..).zip([
             (&self.ends.stdin, stdin, "stdin"),
             (&self.ends.stdout, stdout, "stdout"),
@@ -199,8 +202,12 @@ impl Child<'_> {
         }
         let status = sys::fd::place(status, STATUS_FD, true).map_err(lost())?;
         let go = sys::fd::place(go, GO_FD, true).map_err(lost())?;
+        if let Some(mpi) = mpi {
+            let mpi = sys::fd::place(mpi, PMI_FD, false).map_err(lost())?;
+            let _: RawFd = mpi.into_raw_fd();
+        }
         // All that the supervisor's copied state still owns goes; none of it is used or dropped in this process.
-        sys::process::close_from(CLOSE_FROM).map_err(lost())?;
+        sys::process::close_from(CLOSE_FROM[usize::from(self.mpi.is_some())]).map_err(lost())?;
         Ok((status, go))
     }
 

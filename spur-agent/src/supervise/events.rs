@@ -27,6 +27,7 @@ enum Source {
     Status(usize),
     Stdin(usize),
     Output(usize, Stream),
+    Mpi(usize),
 }
 
 /// What a supervisor listens to besides the step's own descriptors.
@@ -47,6 +48,7 @@ impl Step<'_> {
         }
         loop {
             self.advance();
+            self.tell_taken();
             self.flush();
             if self.phase == Phase::Closing
                 && self.audience.client_has_all()
@@ -115,6 +117,12 @@ impl Step<'_> {
                 PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI),
             ));
         }
+        if let Some(mpi) = &self.mpi {
+            let all_of = mpi.interests();
+            all.extend(
+                all_of.map(|(at, socket, flags)| (Source::Mpi(at), PollFd::new(socket, flags))),
+            );
+        }
         let room = self.audience.has_room();
         for (at, task) in self.tasks.iter().enumerate() {
             if let Some(status) = &task.status {
@@ -148,6 +156,7 @@ impl Step<'_> {
             Source::Status(at) => self.take_status(at),
             Source::Stdin(at) => self.feed(at),
             Source::Output(at, stream) => self.pump(at, stream),
+            Source::Mpi(at) => self.serve_mpi(at, what),
         }
         Ok(())
     }
@@ -203,6 +212,7 @@ impl Step<'_> {
         {
             match message.kind {
                 Some(to_step::Kind::Stdin(Stdin { data, eof, task })) => {
+                    self.count_input(data.len());
                     self.input(&data.into(), eof, task);
                 }
                 Some(to_step::Kind::Signal(signal)) => match u8::try_from(signal.number) {
@@ -210,6 +220,9 @@ impl Step<'_> {
                     _ => note(&format!("there is no signal {}", signal.number)),
                 },
                 Some(to_step::Kind::Window(size)) => self.resize(crate::compose::window(&size)),
+                Some(to_step::Kind::Exchange(exchange)) => self.exchanged(exchange),
+                Some(to_step::Kind::Abort(abort)) => self.abort(abort.code),
+                Some(to_step::Kind::Name(answer)) => self.name_answered(answer),
                 // A second one, or nothing, breaks the protocol.
                 Some(to_step::Kind::Open(_)) | None => return Err(Gone),
             }

@@ -197,6 +197,7 @@ fn start(step: &Step<'_>, task: &TaskLaunch) -> io::Result<Epilog> {
         go: wait.as_fd(),
         group: None,
         oom_score: step.oom_score.as_deref(),
+        mpi: None,
     };
     let pid = sys::clone::clone_into(step.cgroup.as_fd(), || child.run())?;
     Ok(Epilog {

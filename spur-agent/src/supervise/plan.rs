@@ -142,7 +142,7 @@ impl<'a> Planner<'a> {
         let spec = self.spec;
         let names = Names {
             job: spec.step.job.0,
-            array: None,
+            array: spec.array,
             step: spec.step.step,
             task: task.id,
             node: spec.node_index,

@@ -4,6 +4,7 @@ use super::audience::Audience;
 use super::child::Child;
 use super::ending::Ending;
 use super::hooks::Epilog;
+use super::mpi::Mpi;
 use super::plan::Planner;
 use super::program;
 use super::status::{self, Stage, Status};
@@ -55,6 +56,9 @@ pub(crate) struct Step<'a> {
     /// The `oom_score_adj` to give back to tasks, if the supervisor has another.
     pub(crate) oom_score: Option<String>,
     pub(crate) record: ExitRecord,
+    pub(crate) mpi: Option<Mpi>,
+    /// What the step's exit is because a task aborted it.
+    pub(crate) aborted: Option<ExitStatus>,
 }
 
 impl<'a> Step<'a> {
@@ -80,6 +84,8 @@ impl<'a> Step<'a> {
             epilogs: Vec::new(),
             oom_score: None,
             record: ExitRecord::default(),
+            mpi: Mpi::new(spec),
+            aborted: None,
         }
     }
 
@@ -104,6 +110,7 @@ impl<'a> Step<'a> {
         for task in &self.spec.tasks {
             let (ends, ours) = planner.task(task)?;
             let (our_status, status) = status::pair()?;
+            let mpi = self.mpi.as_mut().map(|mpi| mpi.connect(task.id));
             let own_session = self.spec.terminal_of(task).is_some();
             let group = self.group().filter(|_| !own_session);
             let child = Child {
@@ -112,6 +119,7 @@ impl<'a> Step<'a> {
                 script: script.as_deref(),
                 ends,
                 status,
+                mpi: mpi.transpose()?,
                 go: wait.as_fd(),
                 group,
                 oom_score: self.oom_score.as_deref(),
@@ -223,7 +231,10 @@ impl<'a> Step<'a> {
             Phase::Running | Phase::Draining => {
                 first.push(self.started());
                 let told = self.tasks.iter().filter(|task| task.told);
-                first.extend(told.filter_map(|task| task.end).map(exit_of));
+                first.extend(
+                    told.filter_map(|task| task.end)
+                        .map(|end| exit_of(end, false)),
+                );
             }
             // The connection ends, as that of the others.
             Phase::Closing => return,
@@ -297,11 +308,16 @@ impl<'a> Step<'a> {
         });
         task.stdin = None;
         let id = task.id;
+        let in_mpi = self.left_mpi(id);
+        if let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) {
+            task.in_mpi = in_mpi;
+        }
         if self.phase == Phase::Running {
             self.run_epilog(id);
         }
+        // The others of an MPI program wait for one that ends within it.
         if self.phase == Phase::Running
-            && self.spec.kill_on_bad_exit
+            && (self.spec.kill_on_bad_exit || in_mpi)
             && exit != ExitStatus::default()
         {
             self.end_for_bad_exit();
@@ -341,7 +357,7 @@ impl<'a> Step<'a> {
                 continue;
             }
             task.told = true;
-            self.audience.tell(exit_of(end));
+            self.audience.tell(exit_of(end, task.in_mpi));
         }
     }
 
@@ -360,7 +376,7 @@ impl<'a> Step<'a> {
                 .iter()
                 .map(|end| end.exit)
                 .max_by_key(|exit| shell_status(*exit));
-            self.record.exit = worst.unwrap_or_default();
+            self.record.exit = self.aborted.or(worst).unwrap_or_default();
         }
         self.record.oom = self.cgroup.oom_kills() > 0;
         if let Err(error) = crate::launch::record::write_exit_record(self.dir, &self.record) {
@@ -419,17 +435,18 @@ impl<'a> Step<'a> {
 }
 
 /// The message of a task's end.
-fn exit_of(end: TaskEnd) -> from_step::Kind {
+fn exit_of(end: TaskEnd, in_mpi: bool) -> from_step::Kind {
     from_step::Kind::Exit(TaskExit {
         task: end.id,
         code: end.exit.code.into(),
         signal: end.exit.signal.into(),
         core_dumped: end.core,
+        in_mpi,
     })
 }
 
 /// A status as a shell counts it.
-fn shell_status(exit: ExitStatus) -> u16 {
+pub(crate) fn shell_status(exit: ExitStatus) -> u16 {
     if exit.signal > 0 {
         128 + u16::from(exit.signal)
     } else {

@@ -38,6 +38,8 @@ pub(crate) struct Task {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) end: Option<TaskEnd>,
+    /// It ended within MPI.
+    pub(crate) in_mpi: bool,
     /// Whether the client was told of its end.
     pub(crate) told: bool,
     /// Bytes still to be waited for: for each [`Before`], of standard output and error.
@@ -74,6 +76,7 @@ impl Task {
             stdout: ends.stdout,
             stderr: ends.stderr,
             end: None,
+            in_mpi: false,
             told: false,
             left: [[PIPE_MAX; 2]; 2],
         }

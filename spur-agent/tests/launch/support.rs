@@ -87,6 +87,8 @@ impl Bench {
             fenced: Vec::new(),
             terminal: None,
             hooks: spur_agent::launch::Hooks::default(),
+            array: None,
+            mpi: None,
         }
     }
 
@@ -214,6 +216,10 @@ impl Heard {
             from_step::Kind::Error(error) => self.errors.push(error),
             from_step::Kind::Skipped(skipped) => self.skipped += skipped.bytes,
             from_step::Kind::Ended(ended) => self.ended = Some(ended),
+            from_step::Kind::Exchange(_)
+            | from_step::Kind::Abort(_)
+            | from_step::Kind::Name(_)
+            | from_step::Kind::Taken(_) => panic!("nobody asked for MPI"),
         }
     }
 }

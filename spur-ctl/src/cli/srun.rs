@@ -29,7 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
     if options.value("mpi") == Some("list") {
-        output::print("MPI plugin types are...\n\tnone\n");
+        output::print("MPI plugin types are...\n\tnone\n\tpmi2\n");
         return Ok(0);
     }
     let mut parts = het::split(options.clone(), process::var)?;

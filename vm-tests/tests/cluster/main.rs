@@ -14,6 +14,7 @@ mod golden;
 mod het;
 mod leftovers;
 mod log_tail;
+mod mpi;
 mod names;
 mod operators;
 mod records;

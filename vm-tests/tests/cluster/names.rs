@@ -94,6 +94,33 @@ fn jobs_run_in_folders_of_any_name() {
     cluster.down();
 }
 
+#[test]
+fn files_of_an_arrays_steps_are_named_as_those_of_its_jobs() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 0);
+    // The first is opened by srun, the second by the node.
+    let script = "srun -n1 -o %A_%a.out echo one; srun -n2 -o %A-%2a-%t.out echo two";
+    let job = cluster.sbatch(
+        NOBODY,
+        &["-n2", "--array=3", "--wait", "-o", "batch"],
+        script,
+    );
+    let home = cluster.home(NOBODY);
+    for (name, text) in [
+        ("_3.out", "one\n"),
+        ("-03-0.out", "two\n"),
+        ("-03-1.out", "two\n"),
+    ] {
+        let path = home.join(format!("{job}{name}"));
+        let found = std::fs::read_to_string(&path);
+        let batch = std::fs::read_to_string(home.join("batch"));
+        assert_eq!(found.ok().as_deref(), Some(text), "{path:?}: {batch:?}");
+    }
+    cluster.down();
+}
+
 /// The views in text.
 fn check_text(cluster: &Cluster, language: &str, id: &str, text: &[u8]) {
     let ask = |line: &[&str]| {

@@ -56,11 +56,9 @@ pub(super) static ROWS: &[Flag] = &[
         "mpi",
         "KIND",
         SRUN,
-        "how MPI starts; `list` shows the kinds",
+        "how MPI's processes find each other: pmi2 (default) or none; `list` shows them",
     )
-    .env(SRUN, "MPI_TYPE")
-    .ineffective("there is no help for MPI yet")
-    .unless(&["none", "list"]),
+    .env(SRUN, "MPI_TYPE"),
     on(
         "multi-prog",
         SRUN,

@@ -231,12 +231,15 @@ fn sampling(options: &Options) -> Result<(), Failure> {
         }
     }
     if let Some(text) = value(options, "mpi") {
-        const KINDS: [&str; 5] = ["none", "pmix", "pmi2", "list", "openmpi"];
-        let known = KINDS.contains(&text) || text.starts_with("pmix_v");
-        if !known {
+        const KINDS: [&str; 4] = ["none", "pmi2", "list", "openmpi"];
+        if !KINDS.contains(&text) {
             let why = format!("Invalid MPI type '{text}', --mpi=list for acceptable types");
-            return Err(Failure::error(command, why)
-                .after(command, format!("cannot find mpi plugin for mpi/{text}")));
+            let mut failure = Failure::error(command, why);
+            if text.starts_with("pmix") {
+                let how = "there is no PMIx server here: start programs of Open MPI by mpirun within an allocation";
+                failure = failure.after(command, how);
+            }
+            return Err(failure.after(command, format!("cannot find mpi plugin for mpi/{text}")));
         }
     }
     Ok(())

@@ -110,6 +110,13 @@ impl Session<'_> {
                 "warning: {} bytes of output were not shown: they came faster than they could be",
                 skipped.bytes
             )),
+            // Between the step's own tasks and its srun.
+            News::Message(
+                from_step::Kind::Exchange(_)
+                | from_step::Kind::Abort(_)
+                | from_step::Kind::Name(_)
+                | from_step::Kind::Taken(_),
+            ) => {}
             News::Gone(why) => {
                 if self.nodes[at] != Node::Done {
                     self.fail(at, &why);

@@ -126,9 +126,11 @@ fn unopened(name: &str, why: &std::io::Error) -> Failure {
 }
 
 fn expanded(pattern: &str, grant: &Grant) -> String {
+    let array = grant.job.array.as_ref();
+    let array = array.and_then(|view| Some((view.job.0, view.task?)));
     let names = filename::Names {
         job: grant.job.id.0,
-        array: None,
+        array,
         step: grant.step.step,
         task: 0,
         node: 0,

@@ -3,6 +3,7 @@
 mod begin;
 mod due;
 mod hear;
+mod mpi;
 mod screen;
 mod watch;
 
@@ -28,6 +29,7 @@ use begin::{Begun, begin};
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Request};
 use spur_core::job::state::{ExitStatus, JobState};
+use spur_core::pmi::step::Exchange;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -66,6 +68,8 @@ struct Session<'a> {
     interrupts: Interrupts,
     due: Due,
     kill_on_bad_exit: bool,
+    /// What the tasks of an MPI program have in common.
+    mpi: Exchange,
     /// `--wait`, until the first task ends; then how long that was.
     wait: Option<Duration>,
     waited: Duration,
@@ -225,6 +229,7 @@ impl<'a> Session<'a> {
             ),
             due: Due::default(),
             kill_on_bad_exit: kill_on_bad_exit(options),
+            mpi: Exchange::new(grant.nodes.len()),
             // It was read before the job was asked for.
             wait: wait(options).unwrap_or_default(),
             waited: Duration::ZERO,

@@ -37,6 +37,8 @@ pub struct Tasks {
     unreported: Vec<u32>,
     /// Nodes whose out-of-memory killer struck.
     oom: Vec<bool>,
+    /// The code with which one of them ended them all.
+    aborted: Option<u8>,
 }
 
 impl Tasks {
@@ -51,6 +53,7 @@ impl Tasks {
             lives: nodes.iter().enumerate().flat_map(on).collect(),
             unreported: Vec::new(),
             oom: vec![false; nodes.len()],
+            aborted: None,
         }
     }
 
@@ -96,8 +99,16 @@ impl Tasks {
         })
     }
 
-    /// The highest code among the tasks; signals count as 128 and their number.
+    /// One of them ends them all with this code. The first counts.
+    pub fn abort(&mut self, code: u8) {
+        self.aborted.get_or_insert(code);
+    }
+
+    /// The highest code among the tasks, or that with which they were aborted; signals count as 128 and their number.
     pub fn exit_code(&self) -> u8 {
+        if let Some(code) = self.aborted {
+            return code;
+        }
         self.ends()
             .map(|end| signal::shell_code(end.status))
             .max()
@@ -205,6 +216,9 @@ mod tests {
         );
         assert!(tasks.report().is_empty());
         assert_eq!(tasks.exit_code(), 137);
+        tasks.abort(5);
+        tasks.abort(6);
+        assert_eq!(tasks.exit_code(), 5);
         assert!(tasks.any_killed());
     }
 

@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Messages of one node that may wait for srun.
 const INWARD: usize = 16;
 /// Messages for one node that may wait to be sent.
 const OUTWARD: usize = 2;
+/// Bytes of input that may be on their way to an MPI program's tasks: less than what makes a node stop to read (1 MiB), since what
+/// the tasks tell each other comes by the same way.
+const INPUT_MAX: usize = 512 << 10;
 
 /// How long an agent may take to start again, and the pause between looks.
 const REACH_WITHIN: Duration = Duration::from_secs(60);
@@ -38,11 +41,19 @@ pub enum News {
 pub struct Link {
     outward: mpsc::Sender<ToStep>,
     busy: Arc<AtomicBool>,
+    /// What is left of [`INPUT_MAX`], where that counts; closed when the node is gone.
+    credit: Option<Arc<Semaphore>>,
 }
 
 impl Link {
     /// Sends input, for one task or all that get any, when there is room.
     pub async fn feed(&self, data: Vec<u8>, task: Option<u32>) {
+        if let Some(credit) = &self.credit {
+            let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            if let Ok(permits) = credit.acquire_many(bytes).await {
+                permits.forget();
+            }
+        }
         let stdin = Stdin {
             eof: data.is_empty(),
             data,
@@ -63,6 +74,19 @@ impl Link {
                 kind: Some(to_step::Kind::Window(size())),
             });
         }
+    }
+
+    /// So many bytes of input are with the tasks.
+    pub fn taken(&self, bytes: u64) {
+        if let Some(credit) = &self.credit {
+            let bytes = usize::try_from(bytes).unwrap_or(INPUT_MAX).min(INPUT_MAX);
+            credit.add_permits(bytes);
+        }
+    }
+
+    /// Sends a message, when there is room.
+    pub async fn tell(&self, kind: to_step::Kind) {
+        self.outward.send(ToStep { kind: Some(kind) }).await.ok();
     }
 
     /// Sends a signal unless input that no task takes stands in its way; `false` then.
@@ -89,12 +113,16 @@ pub fn connect(
     for (at, node) in grant.nodes.iter().enumerate() {
         let (outward, queue) = mpsc::channel(OUTWARD);
         let busy = Arc::new(AtomicBool::new(true));
-        links.push(Link {
-            outward,
-            busy: busy.clone(),
-        });
         let part = parts.get(at).copied().unwrap_or_default();
-        let Some(open) = opens.get(part).or(opens.first()) else {
+        let open = opens.get(part).or(opens.first());
+        let credit = open.and_then(|open| open.mpi.as_ref());
+        let link = Link {
+            outward,
+            busy,
+            credit: credit.map(|_| Arc::new(Semaphore::new(INPUT_MAX))),
+        };
+        links.push(link.clone());
+        let Some(open) = open else {
             continue;
         };
         let programs = programs.get(part).and_then(Option::as_ref);
@@ -103,7 +131,7 @@ pub fn connect(
             programs: programs.map_or_else(Vec::new, |own| own.of(&node.task_ids)),
             ..open.clone()
         };
-        tokio::spawn(talk(at, node.clone(), open, queue, busy, news.clone()));
+        tokio::spawn(talk(at, node.clone(), open, queue, link, news.clone()));
     }
     (links, inbox)
 }
@@ -113,9 +141,10 @@ async fn talk(
     node: GrantNode,
     open: Open,
     queue: mpsc::Receiver<ToStep>,
-    busy: Arc<AtomicBool>,
+    link: Link,
     news: mpsc::Sender<(usize, News)>,
 ) {
+    let Link { busy, credit, .. } = link;
     let why = match reach(&node, open, &news).await {
         Ok((first, read, write)) => {
             news.send((at, News::Message(first))).await.ok();
@@ -127,6 +156,9 @@ async fn talk(
         }
         Err(why) => why,
     };
+    if let Some(credit) = credit {
+        credit.close();
+    }
     news.send((at, News::Gone(why))).await.ok();
 }
 

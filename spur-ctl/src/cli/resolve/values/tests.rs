@@ -178,7 +178,7 @@ fn right_values_pass() {
         "--cpu-bind=verbose,cores",
         "--cpu-bind=mask_cpu:0x1",
         "--cpu-bind=q",
-        "--mpi=pmix",
+        "--mpi=pmi2",
         "--accel-bind=gx",
     ] {
         assert_eq!(said(Command::Srun, line), (String::new(), 0), "{line}");

@@ -5,7 +5,7 @@ use super::super::hooks::Hooks;
 use super::super::signals;
 use super::super::terminal::{self, Terminal};
 use super::super::wire;
-use super::{kill_on_bad_exit, wait};
+use super::{kill_on_bad_exit, mpi, wait};
 use crate::cli::failure::Failure;
 use crate::cli::flags::Command;
 use crate::cli::flags::getopt::{Options, Source};
@@ -54,6 +54,9 @@ pub(super) fn begin(
         open(part, here, grant, own_job, (&streams[*outlet], hooks))
     });
     let mut opens = opens.collect::<Result<Vec<_>, _>>()?;
+    for (program, open) in opens.iter_mut().enumerate() {
+        open.mpi = mpi::told(&parts[0], grant, program);
+    }
     if let (Some(terminal), Some(first)) = (&terminal, opens.first_mut()) {
         let size = terminal.size();
         for (name, number) in [("COL", size.columns), ("ROW", size.rows)] {
@@ -144,6 +147,7 @@ fn open(
         task_epilog,
         cpu_bind: options.value("cpu-bind").unwrap_or_default().to_owned(),
         kill_on_bad_exit: kill_on_bad_exit(options),
+        mpi: None,
         stdin_to,
     })
 }

@@ -20,11 +20,15 @@ impl Session<'_> {
             News::Message(from_step::Kind::Ended(ended)) => self.ended(at, ended),
             // Said only to those who attached.
             News::Message(from_step::Kind::Skipped(_)) => {}
+            News::Message(from_step::Kind::Exchange(exchange)) => self.exchange(at, exchange),
+            News::Message(from_step::Kind::Abort(abort)) => self.aborted_by(at, &abort),
+            News::Message(from_step::Kind::Name(ask)) => self.name(at, ask),
+            News::Message(from_step::Kind::Taken(taken)) => self.links[at].taken(taken.bytes),
             News::Gone(why) => self.gone(at, &why).await,
         }
     }
 
-    fn host(&self, at: usize) -> &str {
+    pub(super) fn host(&self, at: usize) -> &str {
         self.grant
             .nodes
             .get(at)
@@ -98,7 +102,9 @@ impl Session<'_> {
             },
         );
         self.gather();
-        if self.kill_on_bad_exit && status != ExitStatus::default() && !self.ending {
+        self.left(exit.task);
+        if (self.kill_on_bad_exit || exit.in_mpi) && status != ExitStatus::default() && !self.ending
+        {
             self.end().await;
         }
     }

@@ -1,0 +1,216 @@
+//! `cargo xtask clients`: programs of others that use Slurm's commands, as they come from their registry, running real jobs on a
+//! cluster here as an ordinary user. Each checks its own results.
+
+use crate::dev::DevCluster;
+use crate::{sh, vm};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Seconds that one client may take.
+const LIMIT: &str = "400";
+
+/// Lines that are shown of one that fails.
+const SHOWN: usize = 40;
+
+/// The interpreter: one that every user may run, and that can make environments (`python3-venv`).
+const PYTHON: &str = "/usr/bin/python3";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these.
+    names: Vec<String>,
+    /// Say which there are, with their versions.
+    #[arg(long)]
+    list: bool,
+}
+
+/// A client.
+struct Client {
+    name: &'static str,
+    /// What is installed for it, to the version.
+    packages: &'static [&'static str],
+    /// A program that has to be on the machine, which is not installed.
+    needs: Option<&'static str>,
+    /// Uses it and checks what comes of it.
+    program: &'static str,
+}
+
+const CLIENTS: [Client; 9] = [
+    Client {
+        name: "submitit",
+        packages: &["submitit==1.5.4"],
+        needs: None,
+        program: include_str!("clients/submitit.py"),
+    },
+    Client {
+        name: "dask-jobqueue",
+        packages: &["dask-jobqueue==0.9.0", "distributed==2026.8.0"],
+        needs: None,
+        program: include_str!("clients/dask.py"),
+    },
+    Client {
+        name: "parsl",
+        packages: &["parsl==2026.10.26"],
+        needs: None,
+        program: include_str!("clients/parsl.py"),
+    },
+    Client {
+        name: "psij-python",
+        packages: &["psij-python==0.9.11"],
+        needs: None,
+        program: include_str!("clients/psij.py"),
+    },
+    Client {
+        name: "snakemake",
+        packages: &[
+            "snakemake==9.27.1",
+            "snakemake-executor-plugin-slurm==2.8.0",
+            "snakemake-executor-plugin-slurm-jobstep==0.6.1",
+        ],
+        needs: None,
+        program: include_str!("clients/snakemake.py"),
+    },
+    Client {
+        name: "reframe",
+        packages: &["reframe-hpc==4.10.4"],
+        needs: None,
+        program: include_str!("clients/reframe.py"),
+    },
+    Client {
+        name: "jax",
+        packages: &["jax==0.10.2"],
+        needs: None,
+        program: include_str!("clients/jax.py"),
+    },
+    Client {
+        name: "mpich",
+        packages: &[],
+        needs: Some("mpicc.mpich"),
+        program: include_str!("clients/mpich.py"),
+    },
+    Client {
+        name: "openmpi",
+        packages: &[],
+        needs: Some("mpicc.openmpi"),
+        program: include_str!("clients/openmpi.py"),
+    },
+];
+
+/// Runs them one after the other.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let known: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
+    for name in &args.names {
+        ensure!(
+            known.contains(&name.as_str()),
+            "there is no client {name}: {}",
+            known.join(", ")
+        );
+    }
+    let wanted =
+        |client: &&Client| args.names.is_empty() || args.names.iter().any(|n| n == client.name);
+    let wanted: Vec<&Client> = CLIENTS.iter().filter(wanted).collect();
+    if args.list {
+        for client in wanted {
+            println!("{}\t{}", client.name, client.packages.join(" "));
+        }
+        return Ok(());
+    }
+    ensure!(
+        sh::is_root(),
+        "clusters that fence take root: run it by sudo"
+    );
+    vm::build()?;
+    let mut ran = 0;
+    for client in &wanted {
+        let begun = Instant::now();
+        match client.run() {
+            Ok(()) => {
+                ran += 1;
+                println!("{}: ok, {} s", client.name, begun.elapsed().as_secs());
+            }
+            Err(why) => println!("{}: {why:#}", client.name),
+        }
+    }
+    println!("{ran} of {} clients ran", wanted.len());
+    ensure!(ran == wanted.len(), "not every client ran");
+    Ok(())
+}
+
+impl Client {
+    fn run(&self) -> Result<()> {
+        if let Some(program) = self.needs {
+            ensure!(sh::has(program), "{program} is not installed");
+        }
+        let python = self.environment()?;
+        let nodes = [
+            "--nodes", "2", "--gpus", "2", "--cpus", "8", "--memory", "32G",
+        ];
+        let cluster = DevCluster::up(&sh::bin_dir()?, &nodes)?;
+        let done = self.run_on(&cluster, &python);
+        cluster.down()?;
+        done
+    }
+
+    fn run_on(&self, cluster: &DevCluster, python: &Path) -> Result<()> {
+        let program = cluster.dir().join("client.py");
+        fs::write(&program, self.program).context("writing the program")?;
+        let ring = cluster.dir().join("ring.c");
+        fs::copy(sh::root().join("vm-tests/tests/cluster/mpi/ring.c"), ring)
+            .context("copying the MPI program")?;
+        let (interpreter, program) = (python.to_string_lossy(), program.to_string_lossy());
+        let bin = python.parent().unwrap_or(Path::new("/usr/bin"));
+        let path = format!("PATH={}:$PATH exec \"$@\"", bin.display());
+        let words = [
+            "timeout",
+            LIMIT,
+            "sh",
+            "-c",
+            &path,
+            "sh",
+            &interpreter,
+            &program,
+        ];
+        let output = cluster
+            .command(&words)
+            .env("PYTHONUNBUFFERED", "1")
+            .output()
+            .context("starting it")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let lines: Vec<&str> = said.lines().collect();
+        let tail = lines[lines.len().saturating_sub(SHOWN)..].join("\n");
+        anyhow::bail!("ended with {}\n{tail}", output.status)
+    }
+
+    /// The interpreter with its packages: made once for each set of versions, and kept outside the tree.
+    fn environment(&self) -> Result<PathBuf> {
+        ensure!(Path::new(PYTHON).exists(), "{PYTHON} is not installed");
+        if self.packages.is_empty() {
+            return Ok(PYTHON.into());
+        }
+        let dir = cache().join(self.name);
+        let python = dir.join("bin/python3");
+        let (versions, done) = (self.packages.join("\n"), dir.join("versions"));
+        if fs::read_to_string(&done).is_ok_and(|known| known == versions) {
+            return Ok(python);
+        }
+        fs::create_dir_all(cache()).context("making a folder")?;
+        let make = ["-m", "venv", "--clear"];
+        sh::run(Command::new(PYTHON).args(make).arg(&dir))?;
+        let install = ["-m", "pip", "-q", "install"];
+        sh::run(Command::new(&python).args(install).args(self.packages))?;
+        fs::write(&done, versions).context("noting the versions")?;
+        Ok(python)
+    }
+}
+
+/// Where environments are kept: where every user may enter.
+fn cache() -> PathBuf {
+    std::env::var_os("SPUR_CLIENTS").map_or_else(|| "/var/cache/spur-clients".into(), PathBuf::from)
+}
