@@ -16,8 +16,11 @@ use spur_ctl::cli::squeue::{order, query};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+/// A name, and what it does.
+pub(crate) type Target = (&'static str, fn(&[u8]));
+
 /// All of them.
-pub(crate) const TARGETS: [(&str, fn(&[u8])); 9] = [
+pub(crate) const TARGETS: [Target; 9] = [
     ("flags", flags),
     ("directive", directive),
     ("hostlist", hostlist),

@@ -53,7 +53,7 @@ impl Dice {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound.max(1) as u64).unwrap()
+        usize::try_from(self.0 % bound.max(1) as u64).expect("below a usize")
     }
 }
 
