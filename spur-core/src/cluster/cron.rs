@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// What marks the lines of entries whose job somebody cancelled.
 const DISABLED: &str = "#DISABLED: ";
 
+/// The job of an entry of a crontab: its number, what is asked for, its priority.
+type Entry = (JobId, Arc<JobSpec>, u32);
+
 impl Job {
     /// The entry of a crontab that it stands for.
     #[must_use]
@@ -29,7 +32,7 @@ impl Cluster {
         &mut self,
         at: Millis,
         uid: Uid,
-        (table, jobs): (&Option<String>, &[(JobId, Arc<JobSpec>, u32)]),
+        (table, jobs): (&Option<String>, &[Entry]),
         fx: &mut Effects,
     ) -> Taken {
         for ((id, spec, _), expected) in jobs.iter().zip(self.next_job.0.max(1)..) {

@@ -157,11 +157,11 @@ fn scrontab(cluster: &Cluster, table: &str) -> Output {
 }
 
 #[test]
-fn a_crontab_is_kept_and_its_entries_run() {
+fn a_crontab_with_errors_is_refused_whole() {
     if !possible() {
         return;
     }
-    let mut cluster = Cluster::up(1, 2);
+    let cluster = Cluster::up(1, 2);
     let none = cluster.run(NOBODY, &["scrontab", "-l"]);
     assert_eq!(
         (none.code, none.err.as_str()),
@@ -180,7 +180,16 @@ fn a_crontab_is_kept_and_its_entries_run() {
     let nowhere = scrontab(&cluster, "#SCRON -p nowhere\n@daily true\n");
     assert!(nowhere.out.contains("on lines 0-1\n"), "{nowhere:?}");
     assert_eq!(nowhere.code, 1);
+    assert_eq!(cluster.run(NOBODY, &["scrontab", "-l"]).code, 1);
+    cluster.down();
+}
 
+#[test]
+fn a_crontab_is_kept_and_its_entries_run() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(1, 2);
     let home = cluster.home(NOBODY);
     let dir = home.display();
     let table = format!(

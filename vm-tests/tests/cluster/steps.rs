@@ -8,7 +8,7 @@ use vm_tests::user::{NOBODY, Output, UNKNOWN, User};
 fn at_terminal(cluster: &Cluster, keys: &str, script: &str) -> Output {
     let home = cluster.home(NOBODY);
     let file = home.join("at-terminal.sh");
-    std::fs::write(&file, format!("stty rows 30 cols 90\n{script}\n")).unwrap();
+    std::fs::write(&file, format!("stty rows 30 cols 90\n{script}\n")).expect("root may");
     let line = format!("({keys}) | script -qefc 'sh {}' /dev/null", file.display());
     let output = cluster.run(NOBODY, &["sh", "-c", &line]);
     Output {

@@ -1,5 +1,6 @@
 //! The lives of jobs.
 
+use crate::agent::order::{JobOrder, StepOrder};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::fixture::{OK, World, batch, gang, spec};
@@ -35,6 +36,16 @@ fn grant(world: &mut World, job: JobId, number: u32) {
     });
 }
 
+fn job_order(world: &World, job: JobId, node: NodeId) -> Option<JobOrder> {
+    let orders = &mut Default::default();
+    world.cluster.job_order(job, node, orders)
+}
+
+fn step_order(world: &World, step: (JobId, StepKind), node: NodeId) -> Option<StepOrder> {
+    let orders = &mut Default::default();
+    world.cluster.step_order(step, node, orders)
+}
+
 #[test]
 fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
     let mut world = World::new(2, 8);
@@ -60,28 +71,17 @@ fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
         Effect::Notify { job },
     ];
     assert_eq!(fx.effects, expected);
-    let order = world
-        .cluster
-        .job_order(job, NodeId(1), &mut Default::default())
-        .unwrap();
+    let order = job_order(&world, job, NodeId(1)).unwrap();
     assert_eq!(
         (order.index, order.nodes.len(), order.generation),
         (1, 2, Generation(1))
     );
-    let step_order = world
-        .cluster
-        .step_order((job, step), NodeId(0), &mut Default::default())
-        .unwrap();
+    let step_order = step_order(&world, (job, step), NodeId(0)).unwrap();
     assert_eq!(
         (step_order.task_ids.as_slice(), step_order.tasks),
         ([0].as_slice(), 1)
     );
-    assert_eq!(
-        world
-            .cluster
-            .step_order((job, step), NodeId(1), &mut Default::default()),
-        None
-    );
+    assert_eq!(step_order(&world, (job, step), NodeId(1)), None);
 
     let fx = world.step_ended(job, step, 0, OK);
     let generation = Generation(1);
@@ -92,12 +92,7 @@ fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
     }));
     assert_eq!(world.job(job).state, JobState::Completed);
     assert_eq!(world.node(0).gpus_used.len(), 4, "held until clean");
-    assert_eq!(
-        world
-            .cluster
-            .job_order(job, NodeId(0), &mut Default::default()),
-        None
-    );
+    assert_eq!(job_order(&world, job, NodeId(0)), None);
 
     assert!(world.clean(job, 0).replan);
     assert_eq!(

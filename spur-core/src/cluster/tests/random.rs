@@ -353,10 +353,12 @@ impl History {
     fn pass(&mut self) {
         let found = plan(&self.world.cluster, self.world.now, Budget::default());
         for event in self.world.cluster.plan_events(found) {
-            let started: Vec<JobId> = match &event {
-                Event::Placed { job, .. } => vec![*job],
-                Event::HetPlaced { parts, .. } => parts.iter().map(|(job, _)| *job).collect(),
-                _ => Vec::new(),
+            let started: Vec<JobId> = if let Event::Placed { job, .. } = &event {
+                vec![*job]
+            } else if let Event::HetPlaced { parts, .. } = &event {
+                parts.iter().map(|(job, _)| *job).collect()
+            } else {
+                Vec::new()
             };
             self.apply(event);
             for job in started {
@@ -475,31 +477,6 @@ impl History {
                 let exit = ExitStatus { code, signal: 0 };
                 self.end(self.job(job), NodeId(node), exit, oom, stale);
             }
-            Op::Clean { job, node, stale } => {
-                let (job, node) = (self.job(job), NodeId(node));
-                let generation = self.generation(job, stale);
-                self.apply(Event::Cleaned {
-                    job,
-                    node,
-                    generation,
-                });
-            }
-            Op::Fail {
-                job,
-                node,
-                node_fault,
-            } => {
-                let (job, node) = (self.job(job), NodeId(node));
-                let (generation, why) = (self.generation(job, 0), "x".to_owned());
-                self.apply(Event::LaunchFailed {
-                    job,
-                    node,
-                    generation,
-                    why,
-                    node_fault,
-                    rests: true,
-                });
-            }
             Op::Cancel { job } => self.apply(Event::Cancelled {
                 job: self.job(job),
                 by: Uid(0),
@@ -531,20 +508,22 @@ impl History {
                 throttle,
                 dependency,
             } => self.change(self.job(job), throttle, dependency),
-            Op::Split { job, from, many } => {
-                let (job, new) = (self.job(job), self.world.cluster.next_job_id().unwrap());
-                self.apply(if many {
-                    let tasks = (from..from + 3).collect();
-                    Event::ArraySplit { job, tasks, new }
-                } else {
-                    let task = from;
-                    Event::TaskSplit { job, task, new }
-                });
-            }
+            Op::Split { job, from, many } => self.split(self.job(job), from, many),
             Op::Pause { job, on: true } => self.apply(Event::Suspended { job: self.job(job) }),
             Op::Pause { job, on: false } => self.apply(Event::Resumed { job: self.job(job) }),
             other => self.run_node(other),
         }
+    }
+
+    fn split(&mut self, job: JobId, from: u32, many: bool) {
+        let new = self.world.cluster.next_job_id().unwrap();
+        self.apply(if many {
+            let tasks = (from..from + 3).collect();
+            Event::ArraySplit { job, tasks, new }
+        } else {
+            let task = from;
+            Event::TaskSplit { job, task, new }
+        });
     }
 
     fn change(&mut self, job: JobId, throttle: Option<u32>, dependency: String) {
@@ -581,6 +560,31 @@ impl History {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in run")]
     fn run_node(&mut self, op: Op) {
         match op {
+            Op::Clean { job, node, stale } => {
+                let (job, node) = (self.job(job), NodeId(node));
+                let generation = self.generation(job, stale);
+                self.apply(Event::Cleaned {
+                    job,
+                    node,
+                    generation,
+                });
+            }
+            Op::Fail {
+                job,
+                node,
+                node_fault,
+            } => {
+                let (job, node) = (self.job(job), NodeId(node));
+                let (generation, why) = (self.generation(job, 0), "x".to_owned());
+                self.apply(Event::LaunchFailed {
+                    job,
+                    node,
+                    generation,
+                    why,
+                    node_fault,
+                    rests: true,
+                });
+            }
             Op::Connect {
                 node,
                 reboot,

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn of(line: &str, rows: Rows) -> Result<Words, String> {
-        let words = words::read(&words::split(line)).unwrap();
+        let words = words::read(&words::split(line)).map_err(|failure| failure.text)?;
         read(words, rows).map_err(|failure| failure.text)
     }
 

@@ -257,10 +257,10 @@ fn again(request: &Request, job: JobId) -> Option<Request> {
 /// The controller went away while the job waited. The job is in its log: waits on for both, and asks for the step then, which may
 /// have been granted to the call that broke: it is the same request.
 async fn wait_on(job: JobId, again: &Request) -> Result<Reply, Trouble> {
-    match link::wait_for(&Request::AwaitAllocation { job }).await? {
-        Reply::Allocated { .. } => link::ask_again(again).await,
-        _ => Err(link::unexpected()),
-    }
+    let Reply::Allocated { .. } = link::wait_for(&Request::AwaitAllocation { job }).await? else {
+        return Err(link::unexpected());
+    };
+    link::ask_again(again).await
 }
 
 async fn within(
