@@ -81,7 +81,7 @@ fn a_batch_job_runs_on_its_first_node_and_frees_devices_only_when_clean() {
         (step_order.task_ids.as_slice(), step_order.tasks),
         ([0].as_slice(), 1)
     );
-    assert_eq!(step_order(&world, (job, step), NodeId(1)), None);
+    assert_eq!(self::step_order(&world, (job, step), NodeId(1)), None);
 
     let fx = world.step_ended(job, step, 0, OK);
     let generation = Generation(1);
