@@ -515,6 +515,27 @@ impl History {
         }
     }
 
+    fn clean(&mut self, job: JobId, node: NodeId, stale: u64) {
+        let generation = self.generation(job, stale);
+        self.apply(Event::Cleaned {
+            job,
+            node,
+            generation,
+        });
+    }
+
+    fn fail(&mut self, job: JobId, node: NodeId, node_fault: bool) {
+        let (generation, why) = (self.generation(job, 0), "x".to_owned());
+        self.apply(Event::LaunchFailed {
+            job,
+            node,
+            generation,
+            why,
+            node_fault,
+            rests: true,
+        });
+    }
+
     fn split(&mut self, job: JobId, from: u32, many: bool) {
         let new = self.world.cluster.next_job_id().unwrap();
         self.apply(if many {
@@ -560,31 +581,12 @@ impl History {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in run")]
     fn run_node(&mut self, op: Op) {
         match op {
-            Op::Clean { job, node, stale } => {
-                let (job, node) = (self.job(job), NodeId(node));
-                let generation = self.generation(job, stale);
-                self.apply(Event::Cleaned {
-                    job,
-                    node,
-                    generation,
-                });
-            }
+            Op::Clean { job, node, stale } => self.clean(self.job(job), NodeId(node), stale),
             Op::Fail {
                 job,
                 node,
                 node_fault,
-            } => {
-                let (job, node) = (self.job(job), NodeId(node));
-                let (generation, why) = (self.generation(job, 0), "x".to_owned());
-                self.apply(Event::LaunchFailed {
-                    job,
-                    node,
-                    generation,
-                    why,
-                    node_fault,
-                    rests: true,
-                });
-            }
+            } => self.fail(self.job(job), NodeId(node), node_fault),
             Op::Connect {
                 node,
                 reboot,
