@@ -203,6 +203,7 @@ fn surroundings(user: Uid) -> Result<Surroundings, Failure> {
         cwd: home,
         uid: user.0,
         gid: known.primary_group_id(),
+        request_id: 0,
         ..process::surroundings()
     })
 }

@@ -3,6 +3,7 @@
 use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::{self, Options, Source};
+use super::super::process;
 use super::super::resolve::input::Surroundings;
 use super::super::sbcast;
 use super::grant::{self, Granted};
@@ -80,6 +81,10 @@ pub async fn copy(
     words.push(format!("{:04o}", about.mode() & 0o777).into());
     words.push(about.mtime().to_string().into());
     let options = [getopt::parse(Command::Srun, &words, Source::CommandLine)?];
+    let here = &Surroundings {
+        request_id: process::request_id(),
+        ..here.clone()
+    };
     let own = grant::obtain(&options, here).await?;
     let code = session::run((&options, vec![None]), here, own).await?;
     if code != 0 {
