@@ -1,5 +1,6 @@
 //! The rules of the workspace that no compiler checks. `cargo xtask tidy` prints every breach; the test below fails on any.
 
+mod behaviours;
 mod edges;
 mod lexer;
 mod manifests;
@@ -36,6 +37,7 @@ fn breaches() -> Result<Vec<String>> {
     let files = files(&sh::root())?;
     let mut found = Vec::new();
     edges::check(&mut found)?;
+    behaviours::check(&files, &mut found);
     for file in &files {
         text::check(file, &mut found);
         if file.path.ends_with("Cargo.toml") {
