@@ -210,7 +210,7 @@ fn only_owner_and_operators_join_a_step() {
             "sattach: error: Could not get job step info: Access/permission denied\n"
         )
     );
-    let root = format!("{ready}; (echo more; sleep 2) | timeout 20 sattach 1.0 | head -1");
+    let root = format!("{ready}; (echo more; sleep 2) | timeout 3 sattach 1.0 | head -1");
     assert_eq!(sh(&cluster, User::Root, &root).out, "more\n");
     std::fs::write(home.join("over"), "").unwrap();
     assert_eq!(Output::of(srun).code, 0);
