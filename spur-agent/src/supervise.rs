@@ -67,7 +67,7 @@ fn supervise(dir: &Path) -> io::Result<()> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(dir.join("lock"))?;
+        .open(dir.join(crate::launch::record::LOCK))?;
     if !sys::lock::try_lock(&lock)? {
         return Err(io::Error::other("another supervisor runs this step"));
     }

@@ -46,6 +46,8 @@ pub struct TaskEnd {
 
 /// The file that is in a step's folder until its tasks are let go.
 const STARTING: &str = "starting";
+/// The file that a supervisor holds locked while it lives.
+pub(crate) const LOCK: &str = "lock";
 
 /// Says that nothing of the step has run.
 pub(super) fn mark_starting(dir: &Path) -> Result<(), LaunchError> {
@@ -61,10 +63,11 @@ pub(crate) fn unmark_starting(dir: &Path) -> Result<(), LaunchError> {
     fs::remove_file(&path).map_err(failed("remove", &path))
 }
 
-/// Whether a step that no supervisor runs any more ended before anything of it ran, so that it can be started anew. Folders of
-/// earlier versions have no mark: what is not known has begun.
+/// Whether a step that no supervisor runs any more ended before anything of it ran, so that it can be started anew: it has the mark
+/// still, or no supervisor came so far as to take its lock. Folders of earlier versions have no mark: what is not known has begun.
 pub fn never_began(dir: &Path) -> bool {
-    dir.join(STARTING).exists() && matches!(exit_record(dir), Ok(None))
+    let untouched = dir.join(STARTING).exists() || !dir.join(LOCK).exists();
+    untouched && matches!(exit_record(dir), Ok(None))
 }
 
 /// Reads a step's exit record; `None` while there is none.

@@ -1,6 +1,6 @@
 //! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
 
-use super::record::{encode, mark_starting, private_file};
+use super::record::{LOCK, encode, mark_starting, private_file};
 use super::{LaunchError, StepLaunch, failed};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
@@ -242,6 +242,14 @@ fn write_spec(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove_dir(dir: &Path) -> Result<(), LaunchError> {
+    // First, so that what an interrupted removal leaves is seen to be no step's that runs.
+    let lock = dir.join(LOCK);
+    match fs::remove_file(&lock) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", &lock)(error));
+        }
+        Ok(()) | Err(_) => {}
+    }
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result.map_err(failed("remove", dir)),
@@ -290,7 +298,7 @@ impl Supervisor {
     }
 
     fn find(dir: &Path) -> Result<Option<Self>, LaunchError> {
-        let path = dir.join("lock");
+        let path = dir.join(LOCK);
         let lock = match fs::OpenOptions::new().read(true).write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             lock => lock.map_err(failed("open", &path))?,

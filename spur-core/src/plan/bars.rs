@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::job::limits::Size;
 use crate::job::state::Reason;
-use crate::node::Node;
+use crate::node::{AdminState, Node};
 use crate::partition::{Partition, PartitionState};
 use crate::slurm::constraint;
 use crate::time::TimeLimit;
@@ -18,6 +18,10 @@ pub(super) fn of_class(
     class: &Class,
 ) -> Option<(Reason, String)> {
     let name = &partition.name;
+    if let Some(node) = still_ends(cluster, class) {
+        let text = format!("its last run is not cleaned up on {}", node.name);
+        return Some((Reason::Cleaning, text));
+    }
     let wanted = class.ask().nodes_min as usize;
     // Counting stops where it is enough: this is asked for every class in every pass.
     if members(cluster, partition).take(wanted).count() < wanted {
@@ -50,6 +54,15 @@ pub(super) fn of_class(
         Reason::Cleaning,
         format!("its last run is not cleaned up on {name}, which it names"),
     ))
+}
+
+/// A node where the job's last run may still go on: it never runs twice at once. A node that is given up keeps no job from running
+/// elsewhere; if it comes back, it is told to end what it has.
+fn still_ends<'a>(cluster: &'a Cluster, class: &Class) -> Option<&'a Node> {
+    let nodes = class.unclean.iter();
+    let mut nodes = nodes.filter_map(|id| cluster.nodes.get(id));
+    let given_up = |node: &Node| node.lost || !node.connected && node.admin == AdminState::Down;
+    nodes.find(|node| !given_up(node))
 }
 
 /// Nodes of a partition that have registered.

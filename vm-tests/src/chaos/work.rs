@@ -386,7 +386,7 @@ impl Made {
         });
         match wanted {
             Some(wanted) if wanted != lines => {
-                Some(format!("{} has {lines:?}, not {wanted:?}", file.display()))
+                Some(format!("{} has {text:?}, not {wanted:?}", file.display()))
             }
             _ => None,
         }

@@ -167,6 +167,7 @@ fn a_job_that_goes_back_is_told_of_as_that_and_starts_anew() {
         subjects(&told),
         ["Slurm Job_id=1 Name=x Requeued, Run time 00:00:01"]
     );
+    world.clean_all(job);
     assert_eq!(subjects(&planned(&mut world)).len(), 1);
     ends(&mut world, job, OK);
     assert_eq!(

@@ -243,6 +243,7 @@ fn logs_from_before_nodes_rested_drain_the_node_and_hold_the_job() {
         "the planner leaves held jobs alone"
     );
     world.does(Event::Released { job });
+    world.clean(job, 0);
     world.plan();
     assert_eq!(world.places(job), "n2:c0:g0-7:t1");
     let late = Event::StepEnded {
@@ -302,10 +303,30 @@ fn a_batch_job_whose_files_cannot_be_opened_fails_and_the_node_goes_on() {
 }
 
 #[test]
-fn a_requeued_job_may_start_elsewhere_before_its_old_nodes_are_clean() {
-    let mut world = World::new(2, 8);
-    let job = world.start(gang(1, 8));
-    world.does(Event::Requeued { job });
+fn a_requeued_job_starts_once_nothing_of_its_last_run_can_go_on() {
+    let requeued = || {
+        let mut world = World::new(2, 8);
+        let job = world.start(gang(1, 8));
+        world.does(Event::Requeued { job });
+        world.plan();
+        assert_eq!(world.places(job), "", "it would run twice at once");
+        let said = world.job(job);
+        assert_eq!(said.reason, Reason::Cleaning);
+        assert_eq!(said.reason_text, "its last run is not cleaned up on n1");
+        (world, job)
+    };
+    let (mut world, job) = requeued();
+    world.clean(job, 0);
+    world.plan();
+    assert_eq!(world.places(job), "n1:c0:g0-7:t1");
+
+    // A node that is given up keeps it from nothing but itself, and is told to end it when it comes back.
+    let (mut world, job) = requeued();
+    let node = NodeId(0);
+    world.does(Event::NodeDisconnected { node });
+    world.plan();
+    assert_eq!(world.places(job), "");
+    world.does(Event::NodeLost { node });
     world.plan();
     assert_eq!(world.places(job), "n2:c0:g0-7:t1");
     assert_eq!(
@@ -315,7 +336,7 @@ fn a_requeued_job_may_start_elsewhere_before_its_old_nodes_are_clean() {
     assert_eq!(world.node(0).gpus_used.len(), 8);
     world.does(Event::Cleaned {
         job,
-        node: NodeId(0),
+        node,
         generation: Generation(1),
     });
     assert!(world.node(0).gpus_used.is_empty());

@@ -540,7 +540,7 @@ fn features_that_no_node_has_and_nodes_that_are_not_there_are_named() {
 }
 
 #[test]
-fn a_requeued_job_waits_for_the_node_that_it_names_to_be_clean() {
+fn a_requeued_job_waits_for_its_last_node_to_be_clean() {
     let mut world = World::new(2, 8);
     let job = world.start(JobSpec {
         nodelist: vec!["n1".to_owned()],
@@ -550,10 +550,7 @@ fn a_requeued_job_waits_for_the_node_that_it_names_to_be_clean() {
     world.plan();
     let why = ask(&world, job, None);
     assert_eq!(why.reason, Reason::Cleaning);
-    assert_eq!(
-        said(&why),
-        "its last run is not cleaned up on n1, which it names"
-    );
+    assert_eq!(said(&why), "its last run is not cleaned up on n1");
     world.clean_all(job);
     assert_eq!(world.plan().placements.len(), 1);
 }

@@ -216,9 +216,15 @@ async fn resume(request: &Request, lost: Trouble) -> Result<Reply, Trouble> {
     if again(request, JobId(0)).is_none() {
         return Err(lost);
     }
-    let Some(job) = link::submitted(request).await? else {
+    let job = loop {
+        if let Some(job) = link::submitted(request).await? {
+            break job;
+        }
         let client = link::connect_patiently().await?;
-        return link::call(&client, request).await;
+        match link::call(&client, request).await {
+            Err(Trouble::Contact(_)) => {}
+            answer => return answer,
+        }
     };
     match again(request, job) {
         Some(again) => wait_on(job, &again).await,
