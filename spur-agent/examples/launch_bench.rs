@@ -128,6 +128,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
         fenced: Vec::new(),
         terminal: None,
         hooks: spur_agent::launch::Hooks::default(),
+        agent: None,
         array: None,
         mpi: None,
     }

@@ -8,7 +8,7 @@ use crate::fence::holders;
 use crate::fence::node::{Holder, NodeFence, chain};
 use crate::fence::revoke::HoldOn;
 use crate::launch::{self, LaunchError, Supervisor, step_dir, steps_dir};
-use crate::node::Node;
+use crate::node::{Node, lock_file};
 use crate::stuck;
 use spur_core::agent::order::{JobOrder, StepOrder};
 use spur_core::denial::DenialCount;
@@ -165,6 +165,7 @@ pub fn start(
         gpus: &node.machine.inventory.gpus,
         host_cpus: &node.machine.host_cpus,
         kill_wait: node.config.kill_wait,
+        agent_lock: lock_file(&node.config),
         fenced: node.fence().map(NodeFence::classes).unwrap_or_default(),
     };
     let spec = compose::step(order, step, source, &place);

@@ -1,7 +1,8 @@
 //! From orders to what a supervisor is told. Pure.
 
 use crate::launch::{
-    Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch, Window,
+    AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch,
+    Window,
 };
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
@@ -39,6 +40,8 @@ pub struct Place<'a> {
     pub host_cpus: &'a [u32],
     /// Seconds between TERM and KILL.
     pub kill_wait: u64,
+    /// The file that this agent holds locked.
+    pub agent_lock: PathBuf,
     /// Fenced devices, see [`StepLaunch::fenced`].
     pub fenced: Vec<(u32, Option<u32>)>,
 }
@@ -101,9 +104,17 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         fenced: place.fenced.clone(),
         terminal: terminal(source),
         hooks: hooks(source),
+        agent: watch(job, place),
         array: job.array.map(|array| (array.job.0, array.task)),
         mpi,
     }
+}
+
+fn watch(job: &JobOrder, place: &Place<'_>) -> Option<AgentWatch> {
+    (job.node_timeout > 0).then(|| AgentWatch {
+        lock: place.agent_lock.clone(),
+        node_timeout: job.node_timeout,
+    })
 }
 
 fn hooks(source: Source<'_>) -> Hooks {
@@ -334,6 +345,7 @@ mod tests {
             gpus: &[],
             host_cpus: &[4, 6, 8],
             kill_wait: 30,
+            agent_lock: "/lock".into(),
             fenced: vec![(195, None)],
         }
     }

@@ -248,6 +248,11 @@ const LOCK_WITHIN: Duration = Duration::from_secs(3);
 /// Between two tries.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// The file that an agent with this configuration holds locked while it lives.
+pub fn lock_file(config: &Config) -> PathBuf {
+    config.state_dir.join("lock")
+}
+
 /// Makes the state folder and takes the lock that keeps a second agent out. Keep the file: the lock goes with it.
 pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
     let dir = &config.state_dir;
@@ -262,7 +267,7 @@ pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(dir.join("lock"))
+        .open(lock_file(config))
         .map_err(failed)?;
     // A reader's lock would keep the agent from starting: nobody may have one, also on a file of an older agent.
     lock.set_permissions(std::fs::Permissions::from_mode(0o600))
@@ -279,7 +284,7 @@ pub fn claim(config: &Config) -> Result<std::fs::File, NodeError> {
 
 /// The process id of the agent that runs with this state folder, if another process does.
 pub fn agent_here(config: &Config) -> Option<i32> {
-    let lock = std::fs::File::open(config.state_dir.join("lock")).ok()?;
+    let lock = std::fs::File::open(lock_file(config)).ok()?;
     crate::sys::lock::holder(&lock).ok()?
 }
 

@@ -11,6 +11,7 @@ mod ending;
 mod events;
 mod hooks;
 mod mpi;
+mod orphan;
 mod plan;
 mod program;
 mod status;

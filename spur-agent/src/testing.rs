@@ -60,6 +60,7 @@ pub(crate) fn job_order(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         restarts: 0,
         array: None,
         het: None,
+        node_timeout: 0,
     }
 }
 

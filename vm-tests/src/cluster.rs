@@ -151,6 +151,18 @@ impl Cluster {
             .map(str::to_owned)
     }
 
+    /// Starts the controller anew with this line first in its configuration, in place of one that sets the same.
+    pub fn configure(&mut self, line: &str) {
+        let controller = self.kill("spurctld");
+        let file = self.dir().join("spur.toml");
+        let (key, _) = line.split_once(" = ").expect("key = value");
+        let text = fs::read_to_string(&file).expect("the configuration is there");
+        let others = text.lines().filter(|line| !line.starts_with(key));
+        let text: Vec<&str> = std::iter::once(line).chain(others).collect();
+        fs::write(&file, text.join("\n")).expect("root may");
+        self.restart(&controller);
+    }
+
     /// Waits until the job is in one of these states, and returns which.
     pub fn await_state(&self, job: &str, states: &[&str]) -> String {
         let mut last = None;

@@ -29,6 +29,9 @@ pub struct ExitRecord {
     pub started: Millis,
     /// When the last task had ended.
     pub ended: Millis,
+    /// It was ended because no agent was there for so long that the job may run elsewhere.
+    #[serde(default)]
+    pub orphaned: bool,
 }
 
 /// The end of one task.

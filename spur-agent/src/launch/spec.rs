@@ -55,12 +55,25 @@ pub struct StepLaunch {
     /// Programs around each task.
     #[serde(default)]
     pub hooks: Hooks,
+    /// By what its agent is seen to be there, and for how long it may be away; `None`: for ever.
+    #[serde(default)]
+    pub agent: Option<AgentWatch>,
     /// Number of the array that the job is of, and the job's index in it (`%A` and `%a` in file names).
     #[serde(default)]
     pub array: Option<(u32, u32)>,
     /// What tasks are told by MPI's process management interface; `None`: they get none.
     #[serde(default)]
     pub mpi: Option<Mpi>,
+}
+
+/// How a step sees whether its node's agent is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentWatch {
+    /// The file that the agent holds locked.
+    #[serde(with = "super::path")]
+    pub lock: PathBuf,
+    /// Seconds of the agent's absence after which the node counts as lost.
+    pub node_timeout: u64,
 }
 
 /// Programs that run as the job's user around each task; empty: none.

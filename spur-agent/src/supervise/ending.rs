@@ -58,7 +58,7 @@ impl Ending {
 impl Step<'_> {
     /// The next moment at which something is due.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        let all = [self.ending.wake(), self.epilogs_due()];
+        let all = [self.ending.wake(), self.epilogs_due(), self.orphan.wake()];
         all.into_iter().flatten().min()
     }
 
@@ -140,6 +140,7 @@ impl Step<'_> {
     pub(crate) fn on_time(&mut self) -> bool {
         let now = Instant::now();
         self.end_epilogs(now);
+        self.end_orphan(now);
         if self.ending.kill_at.is_some_and(|at| at <= now) {
             self.ending.kill_at = None;
             self.ending.give_up_at = Some(now + UNKILLABLE);

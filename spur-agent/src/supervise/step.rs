@@ -5,6 +5,7 @@ use super::child::Child;
 use super::ending::Ending;
 use super::hooks::Epilog;
 use super::mpi::Mpi;
+use super::orphan::Orphan;
 use super::plan::Planner;
 use super::program;
 use super::status::{self, Stage, Status};
@@ -51,6 +52,7 @@ pub(crate) struct Step<'a> {
     /// Signals that came before the tasks were let go: bit n is signal n.
     pub(crate) early_signals: u128,
     pub(crate) events: Option<Events>,
+    pub(crate) orphan: Orphan,
     /// What runs after tasks.
     pub(crate) epilogs: Vec<Epilog>,
     /// The `oom_score_adj` to give back to tasks, if the supervisor has another.
@@ -81,6 +83,7 @@ impl<'a> Step<'a> {
             stderr: None,
             early_signals: 0,
             events: None,
+            orphan: Orphan::new(spec.agent.as_ref()),
             epilogs: Vec::new(),
             oom_score: None,
             record: ExitRecord::default(),

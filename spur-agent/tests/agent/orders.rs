@@ -64,6 +64,7 @@ pub fn job(node: &Node, job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         restarts: 0,
         array: None,
         het: None,
+        node_timeout: 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Signals, ends by order, and what survives whom.
 
 use super::support::{Bench, PATIENCE, cancel, eventually, log, stdin_all, tasks, wait, wait_gone};
-use spur_agent::launch::{EndReason, Supervisor, exit_record};
+use spur_agent::launch::{AgentWatch, EndReason, Supervisor, exit_record};
 use spur_core::job::state::ExitStatus;
 use spur_proto::wire::{Signal, to_step};
 use std::time::Duration;
@@ -305,4 +305,35 @@ fn a_task_in_a_session_of_its_own_is_asked_to_end_too() {
         .map(|end| end.exit)
         .collect();
     assert_eq!(statuses, [TERMINATED; 2]);
+}
+
+#[test]
+fn a_step_ends_before_its_node_counts_as_lost_if_no_agent_is_there() {
+    let bench = Bench::new();
+    let lock = bench.user_dir().join("lock");
+    let file = std::fs::File::create(&lock).unwrap();
+    let mut spec = bench.sh("echo up; sleep 1000");
+    spec.kill_wait = 30;
+    spec.agent = Some(AgentWatch {
+        lock,
+        node_timeout: 1,
+    });
+    let began = std::time::Instant::now();
+    let client = bench.connect(&spec);
+    client.read_until("up");
+    let heard = client.finish();
+    assert_eq!(heard.record.exit, TERMINATED);
+    assert!(heard.record.orphaned && began.elapsed() >= Duration::from_millis(800));
+    assert!(
+        heard.stderr.contains("DUE TO NODE FAILURE"),
+        "{}",
+        heard.stderr
+    );
+
+    // With an agent it runs on.
+    let held = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::fcntl_lock(&file, held).unwrap();
+    spec.step.step = spur_core::id::StepKind::Numbered(1);
+    spec.tasks[0].argv[2] = super::support::bytes("sleep 2; echo over");
+    assert_eq!(bench.run(&spec).text(), "over\n");
 }

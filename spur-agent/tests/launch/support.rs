@@ -87,6 +87,7 @@ impl Bench {
             fenced: Vec::new(),
             terminal: None,
             hooks: spur_agent::launch::Hooks::default(),
+            agent: None,
             array: None,
             mpi: None,
         }

@@ -58,6 +58,7 @@ pub(super) fn job(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         restarts: 0,
         array: None,
         het: None,
+        node_timeout: 0,
     }
 }
 

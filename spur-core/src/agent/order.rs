@@ -75,6 +75,9 @@ pub struct JobOrder {
     /// What it tells its tasks of the other components, if it is one of a heterogeneous job.
     #[serde(default)]
     pub het: Option<HetOrder>,
+    /// Seconds of silence after which the controller gives the node up, so that the job may run elsewhere; 0: not known.
+    #[serde(default)]
+    pub node_timeout: u64,
 }
 
 /// What a component of a heterogeneous job tells its tasks.

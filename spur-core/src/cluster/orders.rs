@@ -61,6 +61,7 @@ impl Cluster {
             restarts: job.restarts,
             array: self.array_task(id),
             het: self.het_order(id, rolls),
+            node_timeout: self.node_timeout,
         })
     }
 

@@ -185,3 +185,45 @@ fn a_killed_controller_keeps_every_acknowledged_job() {
     );
     cluster.down();
 }
+
+#[test]
+fn a_job_of_a_lost_node_runs_again_and_never_twice_at_once() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(2, 1);
+    cluster.configure("node_timeout = 5");
+    // Each run says whether the one before it still lives.
+    let script = "test ! -e pid || ! kill -0 $(cat pid) || echo twice >> runs; echo $$ > pid; \
+                  echo $SLURMD_NODENAME $SLURM_RESTART_COUNT >> runs; while ! test -e go; do sleep 0.1; done; exit 4";
+    let home = cluster.home(NOBODY);
+    let again = cluster.sbatch(NOBODY, &["--requeue", "--exclusive"], script);
+    let runs = || fs::read_to_string(home.join("runs")).unwrap_or_default();
+    wait::until_true("the job runs", SOON, || !runs().is_empty());
+    let node = runs().split_whitespace().next().map(str::to_owned);
+    let node = node.expect("it says where");
+    let agent = cluster.kill(&node);
+    wait::until_true("the job runs elsewhere", SOON, || {
+        runs().lines().count() > 1
+    });
+    let other = if node == "n1" { "n2" } else { "n1" };
+    assert_eq!(runs(), format!("{node}\n{other} 1\n"));
+    assert_eq!(
+        cluster
+            .run(User::Root, &["sinfo", "-h", "-n", &node, "-o", "%t"])
+            .good(),
+        "down*\n"
+    );
+
+    // The agent finds nothing left of it, and the node serves again.
+    cluster.restart(&agent);
+    fs::write(home.join("go"), "").expect("a file can be made");
+    cluster.await_state(&again, &["FAILED"]);
+    assert_eq!(
+        cluster.job_field(&again, "ExitCode").as_deref(),
+        Some("4:0")
+    );
+    cluster.await_idle();
+    assert_eq!(runs().lines().count(), 2);
+    cluster.down();
+}

@@ -63,6 +63,7 @@ fn job(shares: Vec<NodeShare>) -> JobOrder {
         restarts: 0,
         array: None,
         het: None,
+        node_timeout: 0,
     }
 }
 
