@@ -62,6 +62,9 @@ pub struct StepSpec {
     pub gpus_per_task: Option<crate::resources::GpuCount>,
     /// `-w` within the allocation.
     pub nodelist: Vec<String>,
+    /// `-x` within the allocation.
+    #[serde(default)]
+    pub exclude: Vec<String>,
     /// See [`crate::job::spec::JobSpec::request_id`].
     #[serde(default)]
     pub request_id: u64,

@@ -133,7 +133,8 @@ pub fn task<B: AsRef<[u8]>>(task: &Task<'_>, base: &[B]) -> Vec<Vec<u8>> {
     if !inside {
         env.0.retain(|name, _| !of_a_job(name));
     }
-    if env.get("SLURM_GET_USER_ENV") == Some("1") {
+    // Steps have what their script hands on.
+    if task.step.step == StepKind::Batch && env.get("SLURM_GET_USER_ENV") == Some("1") {
         login(&mut env, &facts);
     }
     job(&mut env, &facts);

@@ -8,6 +8,9 @@
 //! | `A,B=x` | `A` as it is, `B` as given, `SLURM_*` and `SPANK_*`, and a login environment |
 //! | `ALL,B=x` | everything, and `B` as given, and a login environment |
 
+/// What is always kept: Slurm's own, and where our controller is, as `SLURM_CONF` says of Slurm's.
+const ALWAYS: [&str; 3] = ["SLURM_", "SPANK_", "SPUR_CONTROLLER="];
+
 /// An environment cut down by `--export`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
@@ -19,7 +22,7 @@ pub struct Exported {
 
 /// Applies `--export` (as written; empty for the default) to the submitter's environment. Later settings of a name win.
 pub fn apply(export: &str, env: &[String]) -> Exported {
-    let slurm = |entry: &&String| entry.starts_with("SLURM_") || entry.starts_with("SPANK_");
+    let slurm = |entry: &&String| ALWAYS.iter().any(|begin| entry.starts_with(begin));
     if export.is_empty() || export.eq_ignore_ascii_case("ALL") {
         return Exported {
             env: env.to_vec(),
@@ -144,6 +147,14 @@ mod tests {
                 },
                 "{export}"
             );
+        }
+    }
+
+    #[test]
+    fn commands_in_a_job_find_the_controller_whatever_is_exported() {
+        let mine = env(&["SPUR_CONTROLLER=unix:/s", "A=1"]);
+        for export in ["NONE", "NIL", "B"] {
+            assert_eq!(apply(export, &mine).env, mine[..1], "{export}");
         }
     }
 

@@ -20,7 +20,7 @@ const NO_INDEX: u32 = 0xffff_fffe;
 pub struct Names<'a> {
     /// `%j`: the job's number.
     pub job: u32,
-    /// `%A` and `%a`: an array's number and the index in it; `None` outside arrays.
+    /// `%A`, `%a` and `%b`: an array's number, the index in it, and its last digit; `None` outside arrays.
     pub array: Option<(u32, u32)>,
     /// `%s`, and the second half of `%J`.
     pub step: StepKind,
@@ -133,6 +133,7 @@ fn replace(symbol: char, width: usize, names: &Names<'_>, out: &mut String) -> b
         'j' => names.job,
         'A' => array,
         'a' => index,
+        'b' => index % 10,
         't' => names.task,
         'n' => names.node,
         _ => return false,
@@ -219,6 +220,14 @@ mod tests {
             ("%J-%s", batch, "128-batch"),
             ("%A_%a", array, "126_2"),
             ("%A_%a", NAMES, "128_4294967294"),
+            (
+                "%b-%2b",
+                Names {
+                    array: Some((126, 47)),
+                    ..NAMES
+                },
+                "7-07",
+            ),
             ("%4A_%3a", array, "0126_002"),
             ("%5j", NAMES, "00128"),
             ("%2j", NAMES, "128"),

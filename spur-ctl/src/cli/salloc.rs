@@ -6,6 +6,7 @@ use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
 use super::resolve::{het, job, numbers, submission};
+use super::srun::signals::{HUP, INT, KILL, QUIT};
 use super::{output, process, submit};
 use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -286,7 +287,16 @@ async fn hold(
         },
     };
     finish(job.id, exit).await;
-    Ok(spur_core::slurm::signal::shell_code(exit))
+    Ok(code(exit))
+}
+
+/// The command's code. Of the signals, those that a user gives count as a good end, as in Slurm, and all others as a bad one.
+fn code(exit: ExitStatus) -> u8 {
+    match exit.signal {
+        0 => exit.code,
+        HUP | INT | QUIT | KILL => 0,
+        _ => 1,
+    }
 }
 
 async fn next(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
@@ -364,4 +374,17 @@ fn start(
             format!("Unable to exec command \"{name}\": {text}"),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_is_the_commands_and_users_may_end_it() {
+        let of = |code, signal| super::code(ExitStatus { code, signal });
+        assert_eq!([of(0, 0), of(7, 0), of(255, 0)], [0, 7, 255]);
+        assert_eq!([1, 2, 3, 9].map(|signal| of(0, signal)), [0; 4]);
+        assert_eq!([6, 11, 15].map(|signal| of(0, signal)), [1; 3]);
+    }
 }

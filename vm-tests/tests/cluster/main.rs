@@ -2,6 +2,7 @@
 //! leaves nothing. `cargo xtask test` runs them one at a time: they share one kernel.
 
 mod bad_input;
+mod behaviours;
 mod canary;
 mod chaos;
 mod clients;

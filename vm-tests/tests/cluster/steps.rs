@@ -282,7 +282,7 @@ fn tasks_are_placed_and_bound_as_asked() {
                srun -O -N1 -n 7 -w n2 sh -c 'echo $SLURM_NTASKS' | uniq -c\n\
                srun -N1 -n2 --gpu-bind=single:1 -l sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort\n\
                srun -N1 -n2 --gpu-bind=map_gpu:1,0 -l sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort\n\
-               END\n)\"; srun -O -N2 -n5 -l sh -c 'echo $SLURMD_NODENAME' | sort"
+               END\n)\"; until test -z \"$(squeue -h)\"; do sleep 0.05; done; srun -O -N2 -n5 -l sh -c 'echo $SLURMD_NODENAME' | sort"
         .replace("               ", "");
     let output = sh(&cluster, NOBODY, &job);
     assert_eq!(

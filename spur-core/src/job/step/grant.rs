@@ -83,32 +83,35 @@ fn refuse(kind: RefusalKind, text: &str) -> Refusal {
     }
 }
 
-/// The nodes of the allocation that the step may use, as many as it asks for: those of `-w` first.
+/// The nodes of the allocation that the step may use, as many as it asks for: those of `-w` first, none of `-x`.
 fn choose_nodes<'a>(
     cluster: &Cluster,
     job: &'a Job,
     spec: &StepSpec,
 ) -> Result<Vec<&'a NodeShare>, Refusal> {
-    let all = &job.allocation;
+    let held = &job.allocation;
     let name_of = |share: &NodeShare| {
-        cluster
-            .nodes
-            .get(&share.node)
-            .map(|node| node.name.as_str())
+        let node = cluster.nodes.get(&share.node);
+        node.map(|node| node.name.as_str())
     };
-    let named = |share: &&NodeShare| {
-        spec.nodelist
-            .iter()
-            .any(|name| Some(name.as_str()) == name_of(share))
+    let among = |names: &[String], share: &NodeShare| {
+        let own = name_of(share);
+        names.iter().any(|name| Some(name.as_str()) == own)
     };
+    let named = |share: &&&NodeShare| among(&spec.nodelist, share);
     let missing = spec.nodelist.iter().find(|name| {
-        !all.iter()
+        !held
+            .iter()
             .any(|share| Some(name.as_str()) == name_of(share))
     });
     if let Some(name) = missing {
         let text = format!("node {name} is not in the job's allocation");
         return Err(refuse(RefusalKind::InvalidNode, &text));
     }
+    let all: Vec<&NodeShare> = held
+        .iter()
+        .filter(|share| !among(&spec.exclude, share))
+        .collect();
     let listed = spec.nodelist.len();
     let from = spec.relative.unwrap_or(0) as usize;
     let rest = all.len().saturating_sub(from);
@@ -119,10 +122,10 @@ fn choose_nodes<'a>(
         (nodes, 0) => nodes.max(listed),
         (nodes, tasks) => nodes.min(tasks).max(listed),
     };
-    if wanted > rest || wanted == 0 {
+    let mut chosen: Vec<&NodeShare> = all.iter().filter(named).copied().collect();
+    if wanted > rest || wanted == 0 || chosen.len() < listed {
         return Err(refuse(RefusalKind::NodeConfigUnavailable, ""));
     }
-    let mut chosen: Vec<&NodeShare> = all.iter().filter(named).collect();
     let others = all.iter().skip(from).filter(|share| !named(share));
     chosen.extend(others.take(wanted.saturating_sub(chosen.len())));
     let position = |node: NodeId| all.iter().position(|share| share.node == node);

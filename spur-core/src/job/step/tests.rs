@@ -225,6 +225,25 @@ fn tasks_are_numbered_as_asked_and_may_outnumber_cpus() {
     };
     assert_eq!(tasks(&from(1, 0)), "1:[0, 1] 2:[2, 3]");
     assert_eq!(tasks(&from(2, 1)), "2:[0, 1]");
+    let without = |names: &[&str], nodes| StepSpec {
+        exclude: names.iter().map(|name| (*name).to_owned()).collect(),
+        nodes,
+        ..step()
+    };
+    assert_eq!(tasks(&without(&["n1"], 0)), "1:[0, 1] 2:[2, 3]");
+    assert_eq!(tasks(&without(&["n2", "elsewhere"], 1)), "0:[0, 1]");
+    assert_eq!(
+        refused(&world, job, &without(&["n1"], 3)),
+        RefusalKind::NodeConfigUnavailable
+    );
+    let both = StepSpec {
+        nodelist: vec!["n1".to_owned()],
+        ..without(&["n1"], 1)
+    };
+    assert_eq!(
+        refused(&world, job, &both),
+        RefusalKind::NodeConfigUnavailable
+    );
     for (relative, nodes) in [(2, 2), (3, 0), (u32::MAX, 1)] {
         assert_eq!(
             refused(&world, job, &from(relative, nodes)),

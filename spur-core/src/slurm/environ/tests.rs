@@ -415,6 +415,13 @@ fn a_login_is_imitated_only_where_asked_for() {
     }
     let env = build(&job, &step, 0, &[], &[]);
     assert_eq!(value(&env, "HOME"), None);
+    let numbered = self::step(&job, StepKind::Numbered(0), vec![0]);
+    let env = build(&job, &numbered, 0, &[], &["SLURM_GET_USER_ENV=1"]);
+    assert_eq!(
+        value(&env, "HOME"),
+        None,
+        "the script's login is not its steps'"
+    );
 }
 
 #[test]

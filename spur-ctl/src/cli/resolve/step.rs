@@ -67,6 +67,7 @@ pub fn of_allocation(
         gpus_per_node: gpus(options, nodes, said)?,
         gpus_per_task: per_task,
         nodelist,
+        exclude: hosts(options, "exclude")?,
         request_id,
         sharing: sharing(options, said("exclusive")),
         relative: relative(options)?,
@@ -117,14 +118,7 @@ pub fn arbitrary(options: &Options) -> Vec<String> {
 
 /// What is given to a step and means something only for a job: lines for stderr.
 pub fn notices(options: &Options) -> Vec<String> {
-    let jobs_only = [
-        "mem",
-        "mem-per-cpu",
-        "mem-per-gpu",
-        "time",
-        "exclude",
-        "constraint",
-    ];
+    let jobs_only = ["mem", "mem-per-cpu", "mem-per-gpu", "time", "constraint"];
     let said = |long: &&str| {
         options
             .last(long)

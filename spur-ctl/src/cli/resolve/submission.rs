@@ -12,7 +12,8 @@ pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
     let exported = export::apply(wanted, &environ::without_job(&here.env));
     let mut env = exported.env;
     told(&mut env, options, here);
-    if wanted.eq_ignore_ascii_case("NONE") || wanted.eq_ignore_ascii_case("NIL") {
+    // What is exported to the script is all that it hands on to its steps, unless it says otherwise.
+    if !wanted.is_empty() && !wanted.eq_ignore_ascii_case("ALL") {
         set(&mut env, &format!("SLURM_EXPORT_ENV={wanted}"));
     }
     if exported.login || options.on("get-user-env") {

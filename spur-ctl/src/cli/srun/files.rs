@@ -85,6 +85,7 @@ pub fn open(options: &Options, here: &Surroundings, grant: &Grant) -> Result<Str
     let stderr = match &stdout {
         Sink::File(_) if same => Sink::WithStdout,
         Sink::Remote(remote) if same => Sink::Remote(remote.clone()),
+        Sink::OwnOf(task) if same => Sink::OwnOf(*task),
         Sink::Own | Sink::OwnOf(_) | Sink::File(_) | Sink::WithStdout | Sink::Remote(_) => {
             sink("error")?
         }

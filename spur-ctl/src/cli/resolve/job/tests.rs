@@ -269,3 +269,22 @@ fn a_step_that_asks_for_gpus_for_each_task_binds_them_in_a_job_that_is_there_alr
     assert!(bind("--gpus-per-task=2 true", true));
     assert!(!bind("--gres=gpu:2 true", false));
 }
+
+#[test]
+fn what_is_exported_to_a_script_is_what_it_hands_on_to_its_steps() {
+    use super::super::submission::of_batch;
+    for (line, handed_on) in [
+        ("", None),
+        ("--export=all", None),
+        ("--export=NONE", Some("NONE")),
+        ("--export=NIL", Some("NIL")),
+        ("--export=A,B=2", Some("A,B=2")),
+        ("--export=ALL,B=2", Some("ALL,B=2")),
+    ] {
+        let env = of_batch(&options(Command::Sbatch, line), &here());
+        let found = env
+            .iter()
+            .find_map(|entry| entry.strip_prefix("SLURM_EXPORT_ENV="));
+        assert_eq!(found, handed_on, "{line}");
+    }
+}
