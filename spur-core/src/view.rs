@@ -6,8 +6,8 @@ use crate::denial::DenialCount;
 use crate::id::{JobId, Uid};
 use crate::job::Job;
 use crate::job::array::JobTarget;
-use crate::job::state::JobState;
-use crate::job::step::Step;
+use crate::job::state::{ExitStatus, JobState, Reason};
+use crate::job::step::{Step, StepState};
 use crate::manage::NodeChange;
 use crate::node::Node;
 use crate::resources::NodeShare;
@@ -48,7 +48,11 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
             .iter()
             .map(|share| granted_model(cluster, share))
             .collect(),
-        steps: job.steps.values().map(step_view).collect(),
+        steps: job
+            .steps
+            .values()
+            .map(|step| step_view(job, step))
+            .collect(),
         exit: job.exit,
         derived_exit: job.derived_exit,
         restarts: job.restarts,
@@ -83,7 +87,7 @@ fn idle(cluster: &Cluster, job: &Job) -> Vec<IdleGpu> {
     named.flatten().collect()
 }
 
-fn step_view(step: &Step) -> StepView {
+fn step_view(job: &Job, step: &Step) -> StepView {
     StepView {
         kind: step.kind,
         name: step.name.clone(),
@@ -91,7 +95,19 @@ fn step_view(step: &Step) -> StepView {
         started: step.started,
         ended: step.ended,
         shares: step.shares.clone(),
-        exit: step.exit(),
+        exit: step_exit(job, step),
+    }
+}
+
+/// Of a step that was closed with its job before any node reported it, as when the node was lost or the step did not start, this
+/// is not known: it did not end well.
+fn step_exit(job: &Job, step: &Step) -> ExitStatus {
+    if step.state == StepState::Running || !step.reported.is_empty() {
+        return step.exit();
+    }
+    match job.reason {
+        Reason::JobLaunchFailure => job.exit,
+        _ => ExitStatus { code: 0, signal: 9 },
     }
 }
 

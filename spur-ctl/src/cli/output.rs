@@ -37,7 +37,10 @@ pub fn note(what: &str, written: std::io::Result<()>) {
     if let Err(error) = written
         && !INCOMPLETE.swap(true, Ordering::Relaxed)
     {
-        complain(&[format!("cannot write to {what}: {error}")]);
+        complain(&[format!(
+            "{}: error: cannot write to {what}: {error}",
+            super::process::command_name()
+        )]);
     }
 }
 

@@ -89,6 +89,12 @@ pub fn surroundings() -> Surroundings {
     }
 }
 
+/// The name by which the program was called.
+pub fn command_name() -> String {
+    let first = std::env::args_os().next().unwrap_or_default();
+    text(Path::new(&first).file_name().unwrap_or_default())
+}
+
 /// The longest submit line that is kept, in bytes.
 const LINE_MAX: usize = 65_000;
 

@@ -8,10 +8,13 @@ use super::failure::Failure;
 use super::link::{self, Trouble};
 use super::render::clock::Clock;
 use super::{output, process};
-use spur_core::api::{Explanation, Reply, Request, StartBasis, Stop};
+use spur_core::api::{
+    Explanation, JobFilter, JobView, RefusalKind, Reply, Request, StartBasis, Stop,
+};
 use spur_core::id::{JobId, NodeName};
+use spur_core::job::state::Reason;
 use spur_core::plan::why::sentence;
-use spur_core::slurm::hostlist;
+use spur_core::slurm::{codes, hostlist};
 use spur_core::time::Millis;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -46,6 +49,10 @@ pub fn main(args: &[OsString]) -> Result<u8, Failure> {
     let troubled = |trouble: &Trouble| failed(trouble.text());
     let why = match link::question(&Request::Explain { job }) {
         Ok(Reply::Explanation(why)) => *why,
+        Err(Trouble::Refused(refusal)) if refusal.kind == RefusalKind::JobNotPending && !json => {
+            output::print(&waits_no_more(job).map_err(|trouble| troubled(&trouble))?);
+            return Ok(0);
+        }
         Ok(_) => return Err(troubled(&link::unexpected())),
         Err(trouble) => return Err(troubled(&trouble)),
     };
@@ -56,6 +63,42 @@ pub fn main(args: &[OsString]) -> Result<u8, Failure> {
         text(&clock, &why)
     });
     Ok(0)
+}
+
+/// Where a job runs, or how it ended and for what.
+fn waits_no_more(job: JobId) -> Result<String, Trouble> {
+    let filter = JobFilter {
+        ids: vec![job],
+        ..JobFilter::default()
+    };
+    let Reply::Jobs(rows) = link::question(&Request::Jobs { filter })? else {
+        return Err(link::unexpected());
+    };
+    let Some(row) = rows.iter().find(|row| row.id == job) else {
+        return Err(link::unexpected());
+    };
+    Ok(past(row))
+}
+
+fn past(row: &JobView) -> String {
+    let state = codes::job_state(row.state, row.completing);
+    if !row.state.is_terminal() {
+        return format!("Job {} waits no more: it is {state}.\n", row.id);
+    }
+    let reason = match row.reason {
+        Reason::None => String::new(),
+        reason => format!(" ({})", codes::reason(reason)),
+    };
+    let text = match row.reason_text.as_str() {
+        "" => String::new(),
+        text => format!(": {text}"),
+    };
+    let exit = row.exit;
+    let code = match (exit.code, exit.signal) {
+        (0, 0) => String::new(),
+        (code, signal) => format!(" Exit code {code}:{signal}."),
+    };
+    format!("Job {} has ended as {state}{reason}{text}.{code}\n", row.id)
 }
 
 fn failed(why: impl std::fmt::Display) -> Failure {

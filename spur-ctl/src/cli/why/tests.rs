@@ -1,6 +1,6 @@
 use super::*;
 use spur_core::api::{Release, StartEstimate, Stopped};
-use spur_core::job::state::Reason;
+use spur_core::job::state::{ExitStatus, JobState, Reason};
 
 const NOW: Millis = Millis(1_796_040_000_000);
 
@@ -105,4 +105,28 @@ fn moments_of_another_day_have_their_date() {
     let clock = Clock::utc(NOW);
     assert_eq!(moment(&clock, NOW), "12:00");
     assert_eq!(moment(&clock, NOW.plus_secs(86_400)), "2026-12-01 12:00");
+}
+
+#[test]
+fn a_job_that_waits_no_more_is_told_of_in_a_sentence() {
+    let mut row = crate::cli::render::tests::samples::wrapped();
+    row.id = JobId(18);
+    row.state = JobState::Running;
+    assert_eq!(past(&row), "Job 18 waits no more: it is RUNNING.\n");
+    row.state = JobState::Failed;
+    row.reason = Reason::JobLaunchFailure;
+    row.reason_text = "n1: Could not open stdout file /root/x: Permission denied".to_owned();
+    row.exit = ExitStatus {
+        code: 0,
+        signal: 53,
+    };
+    assert_eq!(
+        past(&row),
+        "Job 18 has ended as FAILED (JobLaunchFailure): n1: Could not open stdout file /root/x: Permission denied. \
+         Exit code 0:53.\n"
+    );
+    row.state = JobState::Completed;
+    (row.reason, row.exit) = (Reason::None, ExitStatus::default());
+    row.reason_text.clear();
+    assert_eq!(past(&row), "Job 18 has ended as COMPLETED.\n");
 }

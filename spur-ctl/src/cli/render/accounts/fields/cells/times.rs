@@ -13,7 +13,8 @@ pub fn state_word(row: &Row) -> &'static str {
         return match (step.state, step.exit.signal, step.exit.code) {
             (StepState::Running, _, _) => "RUNNING",
             (StepState::Ended, 0, 0) => "COMPLETED",
-            (StepState::Ended, 0, _) => "FAILED",
+            // As its job, it could not be set up.
+            (StepState::Ended, 0, _) | (StepState::Ended, 53, 0) => "FAILED",
             (StepState::Ended, _, _) => "CANCELLED",
         };
     }
