@@ -303,7 +303,12 @@ impl Agent {
         }
         match order {
             ToAgent::Ack { report } => self.acked(*report),
-            ToAgent::Signal { job, step, signal } => self.signal(*job, *step, *signal),
+            ToAgent::Signal {
+                job,
+                step,
+                signal,
+                group,
+            } => self.signal((*job, *step), *signal, *group),
             ToAgent::Freeze { job, frozen } => self.freeze(*job, *frozen),
             ToAgent::Welcome {
                 node,

@@ -155,6 +155,8 @@ pub enum Request {
         batch_only: bool,
         /// Only this step.
         step: Option<StepKind>,
+        /// With a signal to the batch shell: to its children too (`--full`).
+        children: bool,
     },
     /// List jobs.
     Jobs {

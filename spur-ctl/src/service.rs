@@ -224,6 +224,7 @@ impl Service {
                 signal,
                 batch_only,
                 step,
+                children,
             } => {
                 let (jobs, named) = targets(&view, caller, filter)?;
                 Act::Cancel {
@@ -232,6 +233,7 @@ impl Service {
                     signal,
                     batch_only,
                     step,
+                    children,
                 }
                 .into()
             }

@@ -68,7 +68,8 @@ fn the_controller_is_a_program_of_its_own() {
 /// Output that cannot be written is never a success, whatever the command.
 #[test]
 fn a_full_standard_output_is_a_failure() {
-    let said = "spur: error: cannot write to standard output: No space left on device (os error 28)\n";
+    let said =
+        "spur: error: cannot write to standard output: No space left on device (os error 28)\n";
     for words in [
         &["--help"][..],
         &["--version"],

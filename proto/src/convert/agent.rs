@@ -32,7 +32,7 @@ record!(StepOrder = StepOrder {
 variants!(ToAgent = ControllerMessage in controller_message {
     rec Welcome { req node, req generation, rep jobs, rep steps, opt programs };
     rec Revoke { req job, req generation };
-    rec Signal { req job, opt step, req signal };
+    rec Signal { req job, opt step, req signal, def group };
     rec Ack { req report };
     rec Freeze { req job, req frozen };
     one Assign;

@@ -392,7 +392,7 @@ variants!(Request = CallRequest in call_request {
     rec Step { req job, req step };
     rec Finish { req job, req exit };
     rec AwaitEnd { req job };
-    rec Cancel { req filter, opt signal, req batch_only, opt step };
+    rec Cancel { req filter, opt signal, req batch_only, opt step, def children };
     rec Jobs { req filter };
     rec JobLines { req filter, def folded };
     rec Denials { opt job, req limit, def after, def alarms, def wait };

@@ -230,7 +230,7 @@ impl Agent {
 /// Removes a step's folder that belongs to nobody, its supervisor first told to end.
 fn remove_step_dir(dir: &Path) {
     if let Ok(Some(supervisor)) = Supervisor::adopt(dir)
-        && let Err(error) = supervisor.signal(9)
+        && let Err(error) = supervisor.signal(9, false)
     {
         tracing::debug!(dir = %dir.display(), %error, "a stray supervisor takes no order");
     }

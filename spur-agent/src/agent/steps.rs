@@ -325,8 +325,13 @@ impl Agent {
         }
     }
 
-    /// A signal from the controller.
-    pub(super) fn signal(&mut self, job: JobId, step: Option<StepKind>, signal: u8) {
+    /// A signal from the controller; with `group`, for the tasks' children too.
+    pub(super) fn signal(
+        &mut self,
+        (job, step): (JobId, Option<StepKind>),
+        signal: u8,
+        group: bool,
+    ) {
         let chosen = |key: &StepKey| step.map_or(key.1 != StepKind::Batch, |step| step == key.1);
         let keys: Vec<StepKey> = self
             .running
@@ -338,7 +343,7 @@ impl Agent {
             if signal == KILLED {
                 self.kill_step(key);
             } else if let Some(Running { supervisor }) = self.running.get(&key)
-                && let Err(error) = supervisor.signal(signal)
+                && let Err(error) = supervisor.signal(signal, group)
             {
                 tracing::warn!(%job, step = %key.1, signal, %error, "a step's supervisor takes no signal");
             }

@@ -37,6 +37,8 @@ pub(crate) enum Order {
     End { grace_ms: u64, reason: EndReason },
     /// Let the client in whose connection comes with this.
     Attach,
+    /// Send a signal to every task's process group.
+    SignalGroup(u8),
 }
 
 /// An order, or why it cannot be read, and the connection that came with it.
@@ -349,12 +351,17 @@ impl Supervisor {
         )? > 0)
     }
 
-    /// Sends a signal to every task of the step.
+    /// Sends a signal to every task of the step; with `group`, to their process groups, where their children are too. A supervisor
+    /// of an older version does not know groups, and sends nothing.
     ///
     /// # Errors
     /// As [`Self::end`].
-    pub fn signal(&self, number: u8) -> io::Result<()> {
-        self.order(Order::Signal(number))
+    pub fn signal(&self, number: u8, group: bool) -> io::Result<()> {
+        self.order(if group {
+            Order::SignalGroup(number)
+        } else {
+            Order::Signal(number)
+        })
     }
 
     /// Ends the step: `SIGTERM` and `SIGCONT` to every task, then `SIGKILL` to all that is left after `grace`. A second order

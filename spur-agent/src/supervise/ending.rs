@@ -125,6 +125,15 @@ impl Step<'_> {
         self.tasks.iter().map(|task| task.group).collect()
     }
 
+    /// A signal for the tasks and their children. Before there are any it is one for the tasks.
+    pub(crate) fn signal_tasks_groups(&mut self, signal: u8) {
+        if self.phase == Phase::Running && i32::from(signal) != libc::SIGKILL {
+            self.signal_group(signal.into());
+        } else {
+            self.signal(signal);
+        }
+    }
+
     fn signal_group(&self, signal: i32) {
         for group in self.groups() {
             let started_there = self.tasks.iter().filter(|task| task.group == group);

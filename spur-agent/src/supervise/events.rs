@@ -165,12 +165,17 @@ impl Step<'_> {
         while let Ok((order, socket)) = supervisor::receive(control) {
             match (order, socket) {
                 (Ok(Order::Signal(number)), _) if (1..=64).contains(&number) => self.signal(number),
+                (Ok(Order::SignalGroup(number)), _) if (1..=64).contains(&number) => {
+                    self.signal_tasks_groups(number)
+                }
                 (Ok(Order::End { grace_ms, reason }), _) => {
                     self.end(Duration::from_millis(grace_ms), reason)
                 }
                 (Ok(Order::Attach), Some(socket)) => self.admit(socket),
                 (Ok(Order::Attach), None) => note("somebody attaches without a connection"),
-                (Ok(Order::Signal(number)), _) => note(&format!("there is no signal {number}")),
+                (Ok(Order::Signal(number) | Order::SignalGroup(number)), _) => {
+                    note(&format!("there is no signal {number}"))
+                }
                 (Err(error), _) => note(&format!("an order is damaged: {error}")),
             }
         }

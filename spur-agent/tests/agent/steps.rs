@@ -126,6 +126,7 @@ fn a_step_that_is_killed_before_its_client_came_is_over() {
         job: step.job,
         step: Some(step.step),
         signal,
+        group: false,
     };
     // It may take its time until the node waits for the client; other signals have nobody to go to.
     node.controller.send(&kill(15));

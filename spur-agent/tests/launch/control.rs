@@ -29,7 +29,7 @@ fn signals_come_from_the_client_and_from_the_agent() {
     );
     let client = bench.connect(&spec);
     client.read_until("up");
-    client.supervisor.signal(10).unwrap();
+    client.supervisor.signal(10, false).unwrap();
     client.read_until("usr1");
     client.send(to_step::Kind::Signal(Signal { number: 999 }));
     client.send(to_step::Kind::Signal(Signal { number: 2 }));
@@ -204,12 +204,12 @@ fn a_batch_step_needs_no_client_and_no_agent() {
     let adopted = Supervisor::adopt(&step).unwrap().unwrap();
     assert_eq!(adopted.pid(), pid);
     assert_eq!(exit_record(&step).unwrap(), None);
-    adopted.signal(18).unwrap();
+    adopted.signal(18, false).unwrap();
     std::fs::write(dir.join("go"), "x\n").unwrap();
     assert_eq!(wait(&adopted).exit.code, 6);
     assert!(Supervisor::adopt(&step).unwrap().is_none());
     assert_eq!(
-        adopted.signal(15).unwrap_err().kind(),
+        adopted.signal(15, false).unwrap_err().kind(),
         std::io::ErrorKind::ConnectionRefused
     );
 }

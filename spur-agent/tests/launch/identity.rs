@@ -345,7 +345,7 @@ fn a_user_can_open_nothing_in_a_step_s_folder() {
         assert_eq!(mode & 0o077, 0, "{:?}", file.path());
     }
     assert!(files.len() >= 4, "{files:?}");
-    client.supervisor.signal(9).unwrap();
+    client.supervisor.signal(9, false).unwrap();
 }
 
 #[test]

@@ -176,6 +176,9 @@ pub enum ToAgent {
         step: Option<StepKind>,
         /// Signal number.
         signal: u8,
+        /// To all of the tasks' process groups, not to the tasks alone.
+        #[serde(default)]
+        group: bool,
     },
     /// The report with this number, and all before it, are durable: forget them.
     Ack {

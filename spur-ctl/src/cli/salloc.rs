@@ -238,6 +238,7 @@ async fn cancel(job: JobId) {
         signal: None,
         batch_only: false,
         step: None,
+        children: false,
     };
     // The controller ends abandoned allocations by itself if this does not reach it.
     link::ask(&request).await.ok();

@@ -179,6 +179,7 @@ fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Troub
             signal: blow.signal,
             batch_only,
             step: target.step,
+            children: batch_only && blow.steps,
         };
         match link::question(&request) {
             Ok(Reply::PerJob(results)) => {

@@ -163,6 +163,8 @@ pub enum Act {
         batch_only: bool,
         /// Only this step.
         step: Option<StepKind>,
+        /// With a signal to the batch shell: to its children too.
+        children: bool,
     },
     /// Read a script.
     Script(JobId),

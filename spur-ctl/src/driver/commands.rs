@@ -107,16 +107,16 @@ impl Writer {
                 signal,
                 batch_only,
                 step,
+                children,
             } => {
                 let how = Signalling {
                     signal,
                     batch_only,
                     step,
+                    children,
                 };
-                let mut outcome = match named {
-                    Some(filter) => self.cancel_named(turn, caller, &filter, how),
-                    None => Vec::new(),
-                };
+                let named = named.map(|filter| self.cancel_named(turn, caller, &filter, how));
+                let mut outcome = named.unwrap_or_default();
                 outcome.extend(each(jobs, |job| self.cancel(turn, caller, job, how)));
                 Ok(Reply::PerJob(outcome))
             }
@@ -291,6 +291,7 @@ impl Writer {
                     job: id,
                     step,
                     signal,
+                    group: how.children,
                 },
             ));
         }
@@ -369,6 +370,7 @@ pub(super) struct Signalling {
     signal: Option<u8>,
     batch_only: bool,
     step: Option<StepKind>,
+    children: bool,
 }
 
 impl Signalling {

@@ -46,7 +46,16 @@ impl Writer {
                     job,
                     step,
                     signal,
-                } => Some((node, ToAgent::Signal { job, step, signal })),
+                } => {
+                    let group = false;
+                    let message = ToAgent::Signal {
+                        job,
+                        step,
+                        signal,
+                        group,
+                    };
+                    Some((node, message))
+                }
                 Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => None,
             };
             if let Some((node, message)) = message {

@@ -356,6 +356,7 @@ async fn a_turn_that_is_not_durable_never_was() {
         signal: None,
         batch_only: false,
         step: None,
+        children: false,
     };
     assert_eq!(
         bench.answer(cancel).await,
@@ -449,6 +450,7 @@ async fn an_agent_that_does_not_read_is_cut_off_and_told_everything_when_it_retu
         signal: Some(10),
         batch_only: false,
         step: None,
+        children: false,
     };
     // The welcome, the job, the step, and as many signals as its queue of 100 still holds.
     for _ in 0..97 {

@@ -302,6 +302,7 @@ async fn signals_reach_the_agents_and_nothing_is_logged_for_them() {
         signal: Some(10),
         batch_only: true,
         step: None,
+        children: false,
     };
     let Reply::PerJob(outcomes) = client.ask(&signal).await.unwrap() else {
         panic!("no outcomes")
@@ -315,6 +316,7 @@ async fn signals_reach_the_agents_and_nothing_is_logged_for_them() {
         job,
         step: Some(StepKind::Batch),
         signal: 10,
+        group: false,
     };
     assert_eq!(agent.order().await, expected);
     assert_eq!(client.job(job).await.state, JobState::Running);

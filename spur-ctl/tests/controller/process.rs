@@ -229,6 +229,7 @@ impl Asker {
             signal: None,
             batch_only: false,
             step: None,
+            children: false,
         };
         match self.ask(&cancel).await.unwrap() {
             Reply::PerJob(mut outcomes) => outcomes.remove(0).1,

@@ -74,6 +74,7 @@ fn on_job(job: JobId) -> Vec<Request> {
         signal,
         batch_only: false,
         step: None,
+        children: false,
     };
     let update = |time_limit, comment: Option<&str>| Request::UpdateJob {
         job,
@@ -135,6 +136,7 @@ fn a_user_can_do_nothing_to_another_users_job_but_see_it() {
         signal: None,
         batch_only: false,
         step: None,
+        children: false,
     };
     let answer = ask(&controller, BOB, cancel);
     assert_eq!(

@@ -79,6 +79,7 @@ impl Controller {
                     job: *job,
                     step: *step,
                     signal: *signal,
+                    group: false,
                 }),
             ),
             Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => return,

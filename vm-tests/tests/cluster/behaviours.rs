@@ -95,8 +95,9 @@ fn a_step_reads_and_writes_where_it_is_told() {
     cluster.down();
 }
 
-/// A batch script and its step say which signals they got. The step ends by itself when the file `end` is there.
+/// A batch script, its child and its step say which signals they got, until the file `end` is there.
 const SIGNALLED: &str = "#!/bin/sh
+sh -c 'trap \"echo child USR1\" USR1; trap \"echo child USR2\" USR2; until test -e end; do sleep 0.05; done' &
 trap 'echo shell USR1' USR1; trap 'echo shell USR2' USR2
 srun sh -c 'trap \"echo step USR1\" USR1; trap \"echo step USR2\" USR2; echo up; until test -e end; do sleep 0.05; done' &
 until wait; test -e end; do :; done
@@ -116,12 +117,13 @@ fn signals_reach_whom_they_are_meant_for() {
         shell=$(submit -o shell -t 1 --signal=B:USR1@55 signalled)
         job=$(submit -o out signalled); said up out
         scancel -s USR1 $job; said 'step USR1' out; scancel -b -s USR2 $job; said 'shell USR2' out
+        sleep 0.2; cp out before; scancel -f -s USR2 $job; said 'child USR2' out; said 'step USR2' out
         srun -n2 sh -c 'trap \"echo got it; exit 4\" USR1; : > up$SLURM_PROCID; while :; do sleep 0.05; done' > told 2>&1 &
         await up0; await up1; kill -USR1 $!; wait $!; echo $?; sort told
         srun sh -c 'trap \"echo int\" INT; : > up; while :; do sleep 0.05; done' > told 2> err &
         await up; kill -INT $!; said 'task 0: running' err; kill -INT $!; said int told; kill -INT $!; wait $!; echo $?
         grep -v Waiting err | sed 's/[0-9]*[.]0/STEP/'
-        said USR1 steps; said USR1 shell; : > end; over $steps; over $shell; over $job; cat steps shell out
+        said USR1 steps; said USR1 shell; : > end; over $steps; over $shell; over $job; cat steps shell before
         salloc -Q -n2 sh -c 'srun -n1 sh -c \": > first; sleep 1000\" 2> /dev/null & until test -e first; do sleep 0.05; done
           srun --overlap -n1 sh -c \": > second; until test -e third; do sleep 0.05; done; echo other\" &
           until test -e second; do sleep 0.05; done; scancel $SLURM_JOB_ID.0; wait %1; : > third; wait'";

@@ -216,7 +216,8 @@ fn signals_and_acknowledgements_pass_by() {
             ToAgent::Signal {
                 job: JobId(1),
                 step: None,
-                signal: 9
+                signal: 9,
+                group: false
             }
         ),
         Ok(false)

@@ -181,6 +181,7 @@ async fn drop_step(grant: &Grant, own_job: bool) {
         signal: None,
         batch_only: false,
         step: Some(grant.step.step),
+        children: false,
     };
     tokio::time::timeout(LAST_WORD, link::ask(&request))
         .await
@@ -359,6 +360,7 @@ impl<'a> Session<'a> {
                 signal: Some(number),
                 batch_only: false,
                 step: Some(self.grant.step.step),
+                children: false,
             };
             tokio::time::timeout(LAST_WORD, link::ask(&request))
                 .await

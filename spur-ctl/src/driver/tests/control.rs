@@ -31,6 +31,7 @@ fn named(jobs: &str) -> Act {
         signal: None,
         batch_only: false,
         step: None,
+        children: false,
     }
 }
 
