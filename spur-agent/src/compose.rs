@@ -1,8 +1,8 @@
 //! From orders to what a supervisor is told. Pure.
 
 use crate::launch::{
-    AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch,
-    Window,
+    AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Pmix, PmixNode, Rlimit, StdinTo, Stdio,
+    StepLaunch, TaskLaunch, Window,
 };
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
@@ -10,7 +10,7 @@ use spur_core::id::StepId;
 use spur_core::resources::{Gpu, IdSet};
 use spur_core::slurm::bind::CpuBind;
 use spur_core::slurm::{environ, raw};
-use spur_proto::wire::{Open, WindowSize, open};
+use spur_proto::wire::{Open, PmixStep, WindowSize, open};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -176,24 +176,46 @@ fn mpi(source: Source<'_>) -> Option<Mpi> {
         universe: mpi.universe,
         program: mpi.program,
         mapping: mpi.mapping,
+        pmix: mpi.pmix.map(pmix),
     })
 }
+
+fn pmix(step: PmixStep) -> Pmix {
+    let node = |node: spur_proto::wire::PmixNode| PmixNode {
+        name: node.name,
+        tasks: node.ranks,
+        program: node.program,
+    };
+    Pmix {
+        version: step.version,
+        nodes: step.nodes.into_iter().map(node).collect(),
+    }
+}
+
+/// Beginnings of what the tasks of another step were told, by PMI and by PMIx.
+const OF_OTHERS: [&[u8]; 6] = [
+    b"PMI_PORT=",
+    b"PMI_ID=",
+    b"PMI_SPAWNED=",
+    b"PMIX_NAMESPACE=",
+    b"PMIX_RANK=",
+    b"PMIX_SERVER_",
+];
 
 /// The environment without what another step's tasks were told of MPI: a descriptor does not travel with its number. What names a
 /// port stays unless these tasks are told something of their own.
 fn without_pmi(base: Vec<Cow<'_, [u8]>>, own: bool) -> Vec<Cow<'_, [u8]>> {
     let stale = |entry: &Cow<'_, [u8]>| {
-        entry.starts_with(b"PMI_FD=")
-            || own
-                && [b"PMI_PORT=".as_slice(), b"PMI_ID=", b"PMI_SPAWNED="]
-                    .iter()
-                    .any(|name| entry.starts_with(name))
+        entry.starts_with(b"PMI_FD=") || own && OF_OTHERS.iter().any(|name| entry.starts_with(name))
     };
     base.into_iter().filter(|entry| !stale(entry)).collect()
 }
 
-/// Tells tasks how to reach their process management interface.
+/// Tells tasks how to reach their process management interface; by PMIx, the server of their node says that.
 fn announce(mpi: &Mpi, env: &mut Vec<ByteBuf>, tasks: &mut [TaskLaunch]) {
+    if mpi.pmix.is_some() {
+        return;
+    }
     let entry = |text: String| ByteBuf::from(text.into_bytes());
     env.push(entry(format!("PMI_FD={PMI_FD}")));
     env.push(entry(format!("PMI_JOBID={}", mpi.job)));
@@ -440,6 +462,56 @@ mod tests {
             ("PMI_SIZE", "8"),
         ];
         assert_eq!(told(&open), map(&own));
+    }
+
+    #[test]
+    fn by_pmix_tasks_are_told_by_their_server_and_of_no_other() {
+        let job = job_order(7, 1, &[]);
+        let order = step_order(&job, StepKind::Numbered(0));
+        let inherited = [
+            "PMIX_RANK=3",
+            "PMIX_SERVER_URI4=x",
+            "PMI_FD=5",
+            "PMIX_MCA_gds=hash",
+        ];
+        let node = spur_proto::wire::PmixNode {
+            name: "n1".into(),
+            ranks: vec![0, 1],
+            program: 2,
+        };
+        let open = Open {
+            argv: vec![b"hostname".to_vec()],
+            env: inherited.map(|entry| entry.as_bytes().to_vec()).to_vec(),
+            mpi: Some(spur_proto::wire::Mpi {
+                job: "7.0".into(),
+                pmix: Some(PmixStep {
+                    version: 4,
+                    nodes: vec![node],
+                }),
+                ..Default::default()
+            }),
+            ..Open::default()
+        };
+        let launch = step(&job, &order, Source::Client(&open), &place());
+        let all = launch.env.iter().chain(&launch.tasks[0].env);
+        let of_mpi: Vec<&[u8]> = all
+            .map(|entry| entry.as_slice())
+            .filter(|entry| entry.starts_with(b"PMI"))
+            .collect();
+        assert_eq!(
+            of_mpi,
+            [b"PMIX_MCA_gds=hash".as_slice()],
+            "what a user sets stays"
+        );
+        let due = Pmix {
+            version: 4,
+            nodes: vec![PmixNode {
+                name: "n1".into(),
+                tasks: vec![0, 1],
+                program: 2,
+            }],
+        };
+        assert_eq!(launch.mpi.and_then(|mpi| mpi.pmix), Some(due));
     }
 
     #[test]

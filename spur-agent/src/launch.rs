@@ -11,8 +11,8 @@ pub mod supervisor;
 
 pub use record::{ExitRecord, TaskEnd, exit_record, never_began};
 pub use spec::{
-    AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Rlimit, StdinTo, Stdio, StepLaunch, TaskLaunch,
-    Window,
+    AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Pmix, PmixNode, Rlimit, StdinTo, Stdio,
+    StepLaunch, TaskLaunch, Window,
 };
 pub use supervisor::{EndReason, Launcher, Supervisor, remove_dir};
 

@@ -15,6 +15,7 @@ pub mod launch;
 pub mod link;
 pub mod meter;
 pub mod node;
+pub mod pmix;
 pub mod programs;
 pub mod stuck;
 pub mod supervise;

@@ -7,7 +7,7 @@ mod leftovers;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use spur_agent::config::{Config, DEFAULT_PATH};
-use spur_agent::{discover, fence, hollow, meter};
+use spur_agent::{discover, fence, hollow, meter, pmix};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,6 +48,8 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         [_, verb] if verb == meter::nvml::COMMAND => return meter::nvml::child::main(),
+        // The folder is there for those who look at processes.
+        [_, verb, _dir] if verb == pmix::COMMAND => return pmix::main(),
         _ => {}
     }
     let args = match Args::try_parse() {

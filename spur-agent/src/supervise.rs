@@ -6,13 +6,14 @@
 mod audience;
 mod child;
 mod client;
-mod creds;
+pub(crate) mod creds;
 mod ending;
 mod events;
 mod hooks;
 mod mpi;
 mod orphan;
 mod plan;
+mod pmix;
 mod program;
 mod status;
 mod step;

@@ -11,6 +11,7 @@ pub mod lock;
 pub mod mig;
 #[cfg(test)]
 pub(crate) mod odd;
+pub mod pmix;
 pub mod process;
 pub mod ready;
 pub mod signal;

@@ -20,6 +20,7 @@ pub mod node;
 pub mod partition;
 pub mod plan;
 pub mod pmi;
+pub mod pmix;
 pub mod resources;
 pub mod slurm;
 pub mod time;

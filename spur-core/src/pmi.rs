@@ -31,6 +31,11 @@ fn weight(entries: &[Entry]) -> usize {
         .sum()
 }
 
+/// The exit code of a step that a task ends with this one: whoever aborts has not succeeded.
+pub fn abort_code(code: i64) -> u8 {
+    u8::try_from(code.rem_euclid(256)).unwrap_or(1).max(1)
+}
+
 /// What a task asks of the step's names (`MPI_Publish_name`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameRequest {

@@ -117,6 +117,29 @@ pub struct Mpi {
     pub program: u32,
     /// Which task is on which node, as MPICH reads it; empty: not said.
     pub mapping: String,
+    /// By PMIx instead.
+    #[serde(default)]
+    pub pmix: Option<Pmix>,
+}
+
+/// A step as its tasks see it by PMIx.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pmix {
+    /// Only this major version of the library will do; 0: any.
+    pub version: u32,
+    /// Every node of the step, in its order.
+    pub nodes: Vec<PmixNode>,
+}
+
+/// A node of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PmixNode {
+    /// Its name.
+    pub name: String,
+    /// Tasks that run there.
+    pub tasks: Vec<u32>,
+    /// Which of several programs they run.
+    pub program: u32,
 }
 
 /// One task (process) of a step.

@@ -8,11 +8,14 @@ use super::program;
 use super::status::{self, Stage, Status};
 use super::terminal;
 use crate::launch::{PMI_FD, StepLaunch, TaskLaunch};
-use crate::sys;
+use crate::{pmix, sys};
 use rustix::fs::{FileType, Mode, OFlags};
+use std::convert::Infallible;
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Exit code of a child that could not prepare. Nobody sees it: the step's failure is what counts.
@@ -40,6 +43,8 @@ pub(crate) struct Child<'a> {
     pub(crate) go: BorrowedFd<'a>,
     /// Its end of the socket of MPI's process management interface.
     pub(crate) mpi: Option<OwnedFd>,
+    /// Entries of its environment that the step's PMIx server wants there.
+    pub(crate) pmix: &'a [Vec<u8>],
     /// Process group to join; its own if none. One with a terminal has a session of its own.
     pub(crate) group: Option<i32>,
     /// The `oom_score_adj` to take on, if the supervisor has another.
@@ -47,7 +52,7 @@ pub(crate) struct Child<'a> {
 }
 
 /// A failure to prepare.
-struct Failure(Stage, String);
+pub(super) struct Failure(pub(super) Stage, pub(super) String);
 
 /// Says what failed, as Slurm words it: `could not do it: reason`.
 fn because(stage: Stage, what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Failure {
@@ -61,6 +66,43 @@ pub(crate) fn reason(error: &io::Error) -> String {
         .next()
         .unwrap_or_default()
         .to_owned()
+}
+
+/// Makes this child of the supervisor the step's PMIx server, which is this program once more. It becomes the job's user by itself,
+/// since that user may not be allowed to execute this file.
+pub(super) fn become_server(
+    canary: Option<&Path>,
+    oom_score: Option<&str>,
+    (socket, dir): (&OwnedFd, &Path),
+) -> Result<Infallible, Failure> {
+    canary.map_or(Ok(()), prove_fence)?;
+    let failed = |what: &'static str| because(Stage::Node, what);
+    rustix::process::setsid().map_err(|e| failed("could not begin a session")(e.into()))?;
+    if let Some(score) = oom_score {
+        fs::write("/proc/self/oom_score_adj", score)
+            .map_err(failed("could not reset oom_score_adj"))?;
+    }
+    let null = open_above("/dev/null".as_ref(), OFlags::RDWR | OFlags::CLOEXEC)
+        .map_err(failed("could not open /dev/null"))?;
+    let socket = above(socket)?;
+    for (fd, number) in [
+        (&null, 0),
+        (&null, 1),
+        (&null, 2),
+        (&socket, pmix::SOCKET_FD),
+    ] {
+        // Owned by nobody here: the number stays open for the program.
+        let _: RawFd = sys::fd::place(fd, number, false)
+            .map_err(lost())?
+            .into_raw_fd();
+    }
+    sys::process::close_from(pmix::SOCKET_FD.unsigned_abs() + 1).map_err(lost())?;
+    sys::signal::reset_all();
+    let dir = CString::new(dir.as_os_str().as_bytes()).unwrap_or_default();
+    let argv = [c"spurd".into(), pmix::COMMAND_ARG.into(), dir];
+    let env = [c"PATH=/usr/bin:/bin".into()];
+    let error = sys::exec::execve(c"/proc/self/exe", &argv, &env);
+    Err(failed("could not execute the PMIx server")(error))
 }
 
 /// What the kernel must say to the first open.
@@ -264,7 +306,7 @@ impl Child<'_> {
             complain(node, &warning);
         }
         let warn = |warning: String| complain(node, &warning);
-        let (error, text) = program::execute(self.spec, self.task, self.script, warn);
+        let (error, text) = program::execute((self.spec, self.task, self.pmix), self.script, warn);
         complain(node, &text);
         // The supervisor only logs it.
         drop(status::send(&status, &Status::NoExec(text), None));

@@ -58,8 +58,10 @@ impl Ending {
 impl Step<'_> {
     /// The next moment at which something is due.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        let all = [self.ending.wake(), self.epilogs_due(), self.orphan.wake()];
-        all.into_iter().flatten().min()
+        let pmix = self.pmix.as_ref().and_then(super::pmix::Pmix::due);
+        let own = [self.ending.wake(), self.epilogs_due()];
+        let all = own.into_iter().chain([self.orphan.wake(), pmix]);
+        all.flatten().min()
     }
 
     /// Ends the step: `SIGCONT` and `SIGTERM` now, `SIGKILL` after the grace. Repeated calls can only bring the end nearer.
@@ -150,6 +152,7 @@ impl Step<'_> {
         let now = Instant::now();
         self.end_epilogs(now);
         self.end_orphan(now);
+        self.pmix_on_time(now);
         if self.ending.kill_at.is_some_and(|at| at <= now) {
             self.ending.kill_at = None;
             self.ending.give_up_at = Some(now + UNKILLABLE);

@@ -28,6 +28,7 @@ enum Source {
     Stdin(usize),
     Output(usize, Stream),
     Mpi(usize),
+    Pmix,
 }
 
 /// What a supervisor listens to besides the step's own descriptors.
@@ -90,11 +91,8 @@ impl Step<'_> {
             (Source::Control, PollFd::new(&inputs.control, PollFlags::IN)),
             (Source::Signals, PollFd::new(&inputs.signals, PollFlags::IN)),
         ];
-        let stdin_room = self
-            .tasks
-            .iter()
-            .filter_map(|t| t.stdin.as_ref())
-            .all(|s| s.waiting() < STDIN_HIGH);
+        let mut stdins = self.tasks.iter().filter_map(|t| t.stdin.as_ref());
+        let stdin_room = stdins.all(|s| s.waiting() < STDIN_HIGH) && !self.waits_for_pmix();
         for (at, fd, flags) in self.audience.viewers(stdin_room) {
             all.push((Source::Viewer(at), PollFd::from_borrowed_fd(fd, flags)));
         }
@@ -124,6 +122,9 @@ impl Step<'_> {
             );
         }
         let room = self.audience.has_room();
+        if let Some((socket, flags)) = self.pmix.as_ref().and_then(|pmix| pmix.interest(room)) {
+            all.push((Source::Pmix, PollFd::new(socket, flags)));
+        }
         for (at, task) in self.tasks.iter().enumerate() {
             if let Some(status) = &task.status {
                 all.push((Source::Status(at), PollFd::new(status, PollFlags::IN)));
@@ -157,6 +158,7 @@ impl Step<'_> {
             Source::Stdin(at) => self.feed(at),
             Source::Output(at, stream) => self.pump(at, stream),
             Source::Mpi(at) => self.serve_mpi(at, what),
+            Source::Pmix => self.serve_pmix(what),
         }
         Ok(())
     }
@@ -210,6 +212,10 @@ impl Step<'_> {
 
     /// Carries out what the client sent.
     pub(crate) fn take_messages(&mut self) -> Result<(), Gone> {
+        if self.waits_for_pmix() {
+            // There is nobody yet who could have them.
+            return Ok(());
+        }
         while let Some(message) = self
             .audience
             .client_mut()
@@ -228,6 +234,7 @@ impl Step<'_> {
                 Some(to_step::Kind::Exchange(exchange)) => self.exchanged(exchange),
                 Some(to_step::Kind::Abort(abort)) => self.abort(abort.code),
                 Some(to_step::Kind::Name(answer)) => self.name_answered(answer),
+                Some(to_step::Kind::Pmix(message)) => self.tell_pmix(message),
                 // A second one, or nothing, breaks the protocol.
                 Some(to_step::Kind::Open(_)) | None => return Err(Gone),
             }

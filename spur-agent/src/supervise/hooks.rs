@@ -198,6 +198,7 @@ fn start(step: &Step<'_>, task: &TaskLaunch) -> io::Result<Epilog> {
         group: None,
         oom_score: step.oom_score.as_deref(),
         mpi: None,
+        pmix: &[],
     };
     let pid = sys::clone::clone_into(step.cgroup.as_fd(), || child.run())?;
     Ok(Epilog {

@@ -49,6 +49,7 @@ impl Mpi {
             universe,
             program,
             mapping,
+            pmix,
         } = spec.mpi.clone()?;
         let layout = Layout {
             job,
@@ -57,7 +58,9 @@ impl Mpi {
             program,
             mapping,
         };
-        let tasks = spec.tasks.iter().map(|task| task.id);
+        // By PMIx nobody speaks here, but input is counted.
+        let tasks = spec.tasks.iter().filter(|_| pmix.is_none());
+        let tasks = tasks.map(|task| task.id);
         Some(Self {
             server: Server::new(layout, tasks),
             peers: Vec::new(),
@@ -161,6 +164,9 @@ impl Step<'_> {
 
     /// A task has ended; gives whether it was still within MPI.
     pub(crate) fn left_mpi(&mut self, task: u32) -> bool {
+        if self.pmix.is_some() {
+            return self.left_pmix(task);
+        }
         let Some(mpi) = &mut self.mpi else {
             return false;
         };
@@ -198,7 +204,7 @@ impl Step<'_> {
     }
 
     /// Ends the step here and, by way of the client, everywhere.
-    fn aborted_by(&mut self, abort: Abort) {
+    pub(crate) fn aborted_by(&mut self, abort: Abort) {
         if self.phase == Phase::Running && self.aborted.is_none() {
             let code = abort.code;
             self.tell_client(from_step::Kind::Abort(abort));
@@ -239,20 +245,20 @@ impl Step<'_> {
                     task,
                     code: code.into(),
                     text,
-                    stuck: false,
+                    ..Abort::default()
                 }),
                 Effect::Stuck { task } => self.aborted_by(Abort {
                     task,
                     code: self.code_of(task),
-                    text: String::new(),
                     stuck: true,
+                    ..Abort::default()
                 }),
             }
         }
     }
 
     /// What goes on between the tasks is no business of those who attached.
-    fn tell_client(&mut self, kind: from_step::Kind) {
+    pub(crate) fn tell_client(&mut self, kind: from_step::Kind) {
         if let Some(client) = self.audience.client_mut() {
             client.queue(kind);
         }

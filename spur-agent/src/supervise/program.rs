@@ -30,12 +30,11 @@ pub(crate) fn write_script(dir: &Path, script: &[u8], owner: &Owner) -> io::Resu
 /// Executes the task's program under its user's resource limits; `warn` gets what cannot be limited. Returns only if that fails:
 /// the exit code, which is Slurm's (the `errno`), and the message.
 pub(crate) fn execute(
-    spec: &StepLaunch,
-    task: &TaskLaunch,
+    (spec, task, pmix): (&StepLaunch, &TaskLaunch, &[Vec<u8>]),
     script: Option<&Path>,
     warn: impl Fn(String),
 ) -> (i32, String) {
-    let mut env = environment(spec, task);
+    let mut env = environment(spec, task, pmix);
     if !spec.hooks.prolog.is_empty()
         && let Err(failed) = hooks::prolog(&spec.hooks.prolog, &mut env)
     {
@@ -88,10 +87,19 @@ fn c_string(bytes: Vec<u8>) -> CString {
     CString::new(bytes).expect("the spec was checked to hold no NUL")
 }
 
-/// The environment: the step's, then the task's own entries, then the process id that only the child knows.
-fn environment(spec: &StepLaunch, task: &TaskLaunch) -> BTreeMap<Vec<u8>, Vec<u8>> {
+/// The environment: the step's, then the task's own entries, then PMIx's, then the process id that only the child knows.
+fn environment(
+    spec: &StepLaunch,
+    task: &TaskLaunch,
+    pmix: &[Vec<u8>],
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut env = BTreeMap::new();
-    for entry in spec.env.iter().chain(&task.env) {
+    let own = spec
+        .env
+        .iter()
+        .chain(&task.env)
+        .map(|entry| entry.as_slice());
+    for entry in own.chain(pmix.iter().map(Vec::as_slice)) {
         let at = entry
             .iter()
             .position(|byte| *byte == b'=')

@@ -7,6 +7,7 @@ use super::hooks::Epilog;
 use super::mpi::Mpi;
 use super::orphan::Orphan;
 use super::plan::Planner;
+use super::pmix::Pmix;
 use super::program;
 use super::status::{self, Stage, Status};
 use super::task::{Before, Task};
@@ -59,6 +60,7 @@ pub(crate) struct Step<'a> {
     pub(crate) oom_score: Option<String>,
     pub(crate) record: ExitRecord,
     pub(crate) mpi: Option<Mpi>,
+    pub(crate) pmix: Option<Pmix>,
     /// What the step's exit is because a task aborted it.
     pub(crate) aborted: Option<ExitStatus>,
 }
@@ -88,18 +90,36 @@ impl<'a> Step<'a> {
             oom_score: None,
             record: ExitRecord::default(),
             mpi: Mpi::new(spec),
+            pmix: None,
             aborted: None,
         }
     }
 
-    /// Makes every child. They stop before exec until all have reported ready.
+    /// Makes every child, or first what they need.
     pub(crate) fn start(&mut self) {
-        if let Err(error) = self.make_children() {
-            // New tasks count towards the job's own limits of processes and memory, which a step of it may have used up.
-            let own = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
-            let why = super::child::reason(&error);
-            self.fail(&format!("could not start the tasks: {why}"), !own);
+        let mpi = self.spec.mpi.as_ref();
+        match mpi.and_then(|mpi| mpi.pmix.as_ref()) {
+            None => self.start_tasks(),
+            Some(step) => {
+                if let Err(error) = self.start_pmix(step) {
+                    self.not_made("the PMIx server", &error);
+                }
+            }
         }
+    }
+
+    /// Makes every child. They stop before exec until all have reported ready.
+    pub(crate) fn start_tasks(&mut self) {
+        if let Err(error) = self.make_children() {
+            self.not_made("the tasks", &error);
+        }
+    }
+
+    fn not_made(&mut self, what: &str, error: &io::Error) {
+        // New tasks count towards the job's own limits of processes and memory, which a step of it may have used up.
+        let own = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM));
+        let why = super::child::reason(error);
+        self.fail(&format!("could not start {what}: {why}"), !own);
     }
 
     fn make_children(&mut self) -> io::Result<()> {
@@ -113,7 +133,9 @@ impl<'a> Step<'a> {
         for task in &self.spec.tasks {
             let (ends, ours) = planner.task(task)?;
             let (our_status, status) = status::pair()?;
-            let mpi = self.mpi.as_mut().map(|mpi| mpi.connect(task.id));
+            let mpi = self.mpi.as_mut().filter(|_| self.pmix.is_none());
+            let mpi = mpi.map(|mpi| mpi.connect(task.id));
+            let pmix = self.pmix.as_ref().map_or(&[][..], |pmix| pmix.env(task.id));
             let own_session = self.spec.terminal_of(task).is_some();
             let group = self.group().filter(|_| !own_session);
             let child = Child {
@@ -123,6 +145,7 @@ impl<'a> Step<'a> {
                 ends,
                 status,
                 mpi: mpi.transpose()?,
+                pmix,
                 go: wait.as_fd(),
                 group,
                 oom_score: self.oom_score.as_deref(),
@@ -336,7 +359,7 @@ impl<'a> Step<'a> {
                 // Its report may still be unread: that says more than its death.
                 return;
             }
-            if self.has_grace() {
+            if self.has_grace() || self.pmix_has_grace() {
                 return;
             }
             self.settle();
@@ -420,6 +443,7 @@ impl<'a> Step<'a> {
             timed_out: record.timed_out,
         };
         self.tell(from_step::Kind::Ended(ended));
+        self.clear_pmix();
         self.phase = Phase::Closing;
         self.ending.leave_viewers(Instant::now());
     }

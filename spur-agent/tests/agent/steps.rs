@@ -72,7 +72,8 @@ fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
             from_step::Kind::Exchange(_)
             | from_step::Kind::Abort(_)
             | from_step::Kind::Name(_)
-            | from_step::Kind::Taken(_) => panic!("nobody asked for MPI: {told:?}"),
+            | from_step::Kind::Taken(_)
+            | from_step::Kind::Pmix(_) => panic!("nobody asked for MPI: {told:?}"),
         }
     }
     told

@@ -220,7 +220,8 @@ impl Heard {
             from_step::Kind::Exchange(_)
             | from_step::Kind::Abort(_)
             | from_step::Kind::Name(_)
-            | from_step::Kind::Taken(_) => panic!("nobody asked for MPI"),
+            | from_step::Kind::Taken(_)
+            | from_step::Kind::Pmix(_) => panic!("nobody asked for MPI"),
         }
     }
 }

@@ -322,11 +322,9 @@ impl Server {
     }
 
     fn abort(&mut self, task: u32, code: i64, text: &[u8]) {
-        let code = u8::try_from(code.rem_euclid(256)).unwrap_or(1);
         self.effects.push(Effect::Abort {
             task,
-            // Whoever aborts has not succeeded.
-            code: code.max(1),
+            code: super::abort_code(code),
             text: String::from_utf8_lossy(text).into_owned(),
         });
     }

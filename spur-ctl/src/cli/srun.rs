@@ -6,6 +6,7 @@ pub mod grant;
 pub mod hooks;
 pub mod interrupt;
 pub mod label;
+pub mod mpi;
 pub mod printer;
 pub mod programs;
 pub mod session;
@@ -29,7 +30,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
     if options.value("mpi") == Some("list") {
-        output::print("MPI plugin types are...\n\tnone\n\tpmi2\n");
+        output::print(&mpi::list());
         return Ok(0);
     }
     let mut parts = het::split(options.clone(), process::var)?;

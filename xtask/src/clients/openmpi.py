@@ -1,4 +1,4 @@
-"""Open MPI's programs by its own starter, which starts its daemons by srun."""
+"""Open MPI's programs by srun itself (PMIx), where the nodes have its library, and by its own starter, which starts its daemons by srun."""
 import os
 import subprocess
 from pathlib import Path
@@ -13,7 +13,9 @@ os.environ["HOME"] = os.getcwd()
 os.environ["OMPI_MCA_btl"] = "self,tcp"
 subprocess.run(["mpicc.openmpi", "-o", "ring", Path(__file__).with_name("ring.c")], check=True)
 due = [f"rank {rank} of 4 on n{rank // 2 + 1}: sum 10" + ("" if rank else ", token ok") for rank in range(4)]
+by_srun = ["srun", "--mpi=pmix", "-N2", "-n4"]
 for words in [
+    *([by_srun] if "pmix" in out("srun", "--mpi=list") else []),
     ["salloc", "-Q", "-N2", "-n4", "mpirun.openmpi"],
     ["salloc", "-Q", "-N2", "-n4", "mpirun.openmpi", "-n", "4"],
 ]:

@@ -56,7 +56,7 @@ pub(super) static ROWS: &[Flag] = &[
         "mpi",
         "KIND",
         SRUN,
-        "how MPI's processes find each other: pmi2 (default) or none; `list` shows them",
+        "how MPI's processes find each other: pmi2 (default), pmix or none; `list` shows them",
     )
     .env(SRUN, "MPI_TYPE"),
     on(

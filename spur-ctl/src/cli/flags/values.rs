@@ -167,7 +167,7 @@ impl Words {
             "open-mode" => Self::These(&["append", "truncate"]),
             "export" => Self::These(&["ALL", "NONE", "NIL"]),
             "propagate" => Self::These(&["ALL", "NONE", "NOFILE", "MEMLOCK", "STACK", "CORE"]),
-            "mpi" => Self::These(&["none", "pmi2", "list"]),
+            "mpi" => Self::These(&["none", "pmi2", "pmix", "list"]),
             "cpu-bind" => Self::These(&["none", "cores", "threads", "verbose"]),
             "gres-flags" => Self::These(&["enforce-binding", "disable-binding"]),
             "states" if command == Command::Sinfo => Self::These(NODE_STATES),

@@ -232,17 +232,25 @@ fn sampling(options: &Options) -> Result<(), Failure> {
     }
     if let Some(text) = value(options, "mpi") {
         const KINDS: [&str; 4] = ["none", "pmi2", "list", "openmpi"];
-        if !KINDS.contains(&text) {
+        if !KINDS.contains(&text) && pmix_version(text).is_none() {
             let why = format!("Invalid MPI type '{text}', --mpi=list for acceptable types");
-            let mut failure = Failure::error(command, why);
-            if text.starts_with("pmix") {
-                let how = "there is no PMIx server here: start programs of Open MPI by mpirun within an allocation";
-                failure = failure.after(command, how);
-            }
+            let failure = Failure::error(command, why);
             return Err(failure.after(command, format!("cannot find mpi plugin for mpi/{text}")));
         }
     }
     Ok(())
+}
+
+/// Whether this kind of MPI is PMIx, and which version of its library is wanted; 0: any.
+pub fn pmix_version(kind: &str) -> Option<u32> {
+    match kind.strip_prefix("pmix")? {
+        "" => Some(0),
+        version => match version.strip_prefix("_v")? {
+            // Slurm's names for them. What a node's library is, its node says.
+            known @ ("3" | "4" | "5" | "6") => known.parse().ok(),
+            _ => None,
+        },
+    }
 }
 
 fn topology(options: &Options) -> Result<(), Failure> {

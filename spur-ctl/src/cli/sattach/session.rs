@@ -115,7 +115,8 @@ impl Session<'_> {
                 from_step::Kind::Exchange(_)
                 | from_step::Kind::Abort(_)
                 | from_step::Kind::Name(_)
-                | from_step::Kind::Taken(_),
+                | from_step::Kind::Taken(_)
+                | from_step::Kind::Pmix(_),
             ) => {}
             News::Gone(why) => {
                 if self.nodes[at] != Node::Done {

@@ -30,6 +30,7 @@ use due::Due;
 use spur_core::api::{Grant, JobFilter, Request};
 use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::pmi::step::Exchange;
+use spur_core::pmix::step::Hub;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -70,6 +71,7 @@ struct Session<'a> {
     kill_on_bad_exit: bool,
     /// What the tasks of an MPI program have in common.
     mpi: Exchange,
+    pmix: Hub,
     /// `--wait`, until the first task ends; then how long that was.
     wait: Option<Duration>,
     waited: Duration,
@@ -101,7 +103,7 @@ pub async fn run(
     let options = &parts[0];
     // Whatever fails here, the job or step that was granted does not stay behind.
     let hooks: Vec<Hooks> = parts.iter().map(|part| hooks::find(part, here)).collect();
-    let begun = begin((parts, &hooks), here, &grant, own_job);
+    let begun = begin((parts, &hooks), here, (&grant, &of_node), own_job);
     let Begun {
         streams,
         outlet,
@@ -231,6 +233,7 @@ impl<'a> Session<'a> {
             due: Due::default(),
             kill_on_bad_exit: kill_on_bad_exit(options),
             mpi: Exchange::new(grant.nodes.len()),
+            pmix: Hub::new(nodes.iter().map(|(_, ids)| ids.clone()).collect()),
             // It was read before the job was asked for.
             wait: wait(options).unwrap_or_default(),
             waited: Duration::ZERO,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 int main(int argc, char **argv) {
     int rank, size, token = -1, mine, sum = 0;
     const char *node = getenv("SLURMD_NODENAME");
@@ -11,6 +12,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc > 1 && !strcmp(argv[1], "abort") && rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 3);
     if (argc > 1 && !strcmp(argv[1], "exit") && rank == size - 1) exit(7);
+    if (argc > 1 && !strcmp(argv[1], "leave") && rank == size - 1) exit(0);
+    if (argc > 1 && !strcmp(argv[1], "hang")) printf("up\n"), fflush(stdout), sleep(rank == size - 1 ? 100 : 0);
     if (rank == 0) {
         token = 0;
         if (size > 1) {

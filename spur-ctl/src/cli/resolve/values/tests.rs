@@ -179,6 +179,8 @@ fn right_values_pass() {
         "--cpu-bind=mask_cpu:0x1",
         "--cpu-bind=q",
         "--mpi=pmi2",
+        "--mpi=pmix",
+        "--mpi=pmix_v4",
         "--accel-bind=gx",
     ] {
         assert_eq!(said(Command::Srun, line), (String::new(), 0), "{line}");

@@ -40,7 +40,7 @@ pub(super) struct Begun {
 pub(super) fn begin(
     (parts, hooks): (&[Options], &[Hooks]),
     here: &Surroundings,
-    grant: &Grant,
+    (grant, of_node): (&Grant, &[usize]),
     own_job: bool,
 ) -> Result<Begun, Failure> {
     let (mut streams, outlet) = prepare(parts, here, grant)?;
@@ -55,7 +55,7 @@ pub(super) fn begin(
     });
     let mut opens = opens.collect::<Result<Vec<_>, _>>()?;
     for (program, open) in opens.iter_mut().enumerate() {
-        open.mpi = mpi::told(&parts[0], grant, program);
+        open.mpi = mpi::told(&parts[0], (grant, of_node), program)?;
     }
     if let (Some(terminal), Some(first)) = (&terminal, opens.first_mut()) {
         let size = terminal.size();

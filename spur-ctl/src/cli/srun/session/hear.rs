@@ -23,6 +23,7 @@ impl Session<'_> {
             News::Message(from_step::Kind::Exchange(exchange)) => self.exchange(at, exchange),
             News::Message(from_step::Kind::Abort(abort)) => self.aborted_by(at, &abort),
             News::Message(from_step::Kind::Name(ask)) => self.name(at, ask),
+            News::Message(from_step::Kind::Pmix(message)) => self.pmix(at, message),
             News::Message(from_step::Kind::Taken(taken)) => self.links[at].taken(taken.bytes),
             News::Gone(why) => self.gone(at, &why).await,
         }
@@ -112,7 +113,12 @@ impl Session<'_> {
     fn not_started(&mut self, at: usize, error: &StepError) {
         output::complain(&[error.text.trim_end().to_owned()]);
         self.failed = true;
-        self.unlaunched |= self.nodes[at] == Node::Starting;
+        if self.nodes[at] == Node::Starting {
+            self.unlaunched = true;
+            // Tasks of other nodes that wait for these in MPI wait for ever.
+            let ranks = self.grant.nodes.get(at).map(|node| node.task_ids.clone());
+            ranks.into_iter().flatten().for_each(|rank| self.left(rank));
+        }
     }
 
     fn ended(&mut self, at: usize, ended: Ended) {

@@ -3,36 +3,71 @@
 use super::super::err;
 use super::super::wire::Link;
 use super::{END_WAIT, Session};
+use crate::cli::failure::Failure;
+use crate::cli::flags::Command;
 use crate::cli::flags::getopt::Options;
+use crate::cli::resolve::values::pmix_version;
 use spur_core::api::Grant;
 use spur_core::pmi::mapping::mapping;
 use spur_core::pmi::step::{Stuck, left_alone};
 use spur_core::pmi::{Entry, NameRequest};
-use spur_proto::wire::{Abort, Exchange, KvsEntry, Mpi, NameAnswer, NameAsk, name_ask, to_step};
+use spur_core::pmix::Message;
+use spur_core::pmix::layout::{Layout, Node};
+use spur_core::pmix::step::Delivery;
+use spur_proto::wire::{
+    Abort, Exchange, KvsEntry, Mpi, NameAnswer, NameAsk, Pmix, PmixStep, name_ask, to_step,
+};
 use std::sync::Arc;
 
 /// Entries that go to a node as one message: with the longest keys and values, 80 KiB.
 const CHUNK: usize = 64;
 
 /// What the tasks of one part of the command line are told; `None` if they are to hear of no MPI.
-pub(super) fn told(options: &Options, grant: &Grant, program: usize) -> Option<Mpi> {
+/// By PMIx every node is told of every part.
+pub(super) fn told(
+    options: &Options,
+    (grant, parts): (&Grant, &[usize]),
+    program: usize,
+) -> Result<Option<Mpi>, Failure> {
     // Who works at a terminal starts programs of their own there, unless it was said.
     let wanted = match options.value("mpi") {
         None => !options.on("pty"),
-        Some(kind) => kind == "pmi2",
+        Some(kind) => kind == "pmi2" || pmix_version(kind).is_some(),
     };
     if !wanted {
-        return None;
+        return Ok(None);
     }
+    let version = options.value("mpi").and_then(pmix_version);
+    let pmix = version.map(|version| pmix(grant, parts, version));
     let tasks: Vec<&[u32]> = grant.nodes.iter().map(|n| n.task_ids.as_slice()).collect();
     let size = tasks.iter().map(|ids| ids.len()).sum::<usize>();
     let size = u32::try_from(size).unwrap_or(u32::MAX);
-    Some(Mpi {
+    Ok(Some(Mpi {
         job: grant.step.to_string(),
         size,
         universe: size,
         program: u32::try_from(program).unwrap_or_default(),
         mapping: mapping(&tasks).unwrap_or_default(),
+        pmix: pmix.transpose()?,
+    }))
+}
+
+fn pmix(grant: &Grant, parts: &[usize], version: u32) -> Result<PmixStep, Failure> {
+    let nodes = grant.nodes.iter().enumerate().map(|(at, node)| {
+        let program = parts.get(at).copied().unwrap_or_default();
+        Node {
+            name: node.name.to_string(),
+            ranks: node.task_ids.clone(),
+            program: u32::try_from(program).unwrap_or_default(),
+        }
+    });
+    let layout = Layout::new(nodes.collect()).map_err(|why| {
+        let why = format!("PMIx cannot describe this step: {why}");
+        Failure::error(Command::Srun, why)
+    })?;
+    Ok(PmixStep {
+        version,
+        ..PmixStep::from(&layout)
     })
 }
 
@@ -56,8 +91,29 @@ impl Session<'_> {
 
     /// A task has ended; the others may wait for it.
     pub(super) fn left(&mut self, task: u32) {
-        if let Err(Stuck(why)) = self.mpi.ended(task) {
+        let stuck = self.mpi.ended(task).and(self.pmix.ended(task));
+        if let Err(Stuck(why)) = stuck {
             self.stuck(&why);
+        }
+    }
+
+    /// The PMIx server of a node says something to those of others.
+    pub(super) fn pmix(&mut self, at: usize, message: Pmix) {
+        let heard = match Message::try_from(message) {
+            Ok(message) => self.pmix.hear(at, message),
+            Err(bad) => Err(Stuck(format!("{}: {bad}", self.host(at)))),
+        };
+        match heard {
+            Ok(None) => {}
+            Ok(Some(Delivery { nodes, messages })) => {
+                let messages: Arc<Vec<Pmix>> =
+                    Arc::new(messages.into_iter().map(Pmix::from).collect());
+                for link in nodes.into_iter().filter_map(|node| self.links.get(node)) {
+                    // Bounded by what the tasks may have under way: pieces of one thing keep their order, and that is enough.
+                    tokio::spawn(deliver(link.clone(), Arc::clone(&messages)));
+                }
+            }
+            Err(Stuck(why)) => self.stuck(&why),
         }
     }
 
@@ -77,7 +133,9 @@ impl Session<'_> {
             task, code, text, ..
         } = abort;
         let host = self.host(at);
-        if abort.stuck {
+        if abort.server {
+            err(format_args!("{host}: the node's PMIx server has ended"));
+        } else if abort.stuck {
             err(left_alone(*task));
         } else {
             let said = if text.is_empty() { "" } else { ": " };
@@ -143,6 +201,12 @@ fn pieces(all: Vec<Entry>) -> Vec<Exchange> {
         if last {
             return pieces;
         }
+    }
+}
+
+async fn deliver(link: Link, messages: Arc<Vec<Pmix>>) {
+    for message in messages.iter() {
+        link.tell(to_step::Kind::Pmix(message.clone())).await;
     }
 }
 
