@@ -105,9 +105,10 @@ fn step_exit(job: &Job, step: &Step) -> ExitStatus {
     if step.state == StepState::Running || !step.reported.is_empty() {
         return step.exit();
     }
-    match job.reason {
-        Reason::JobLaunchFailure => job.exit,
-        _ => ExitStatus { code: 0, signal: 9 },
+    if job.reason == Reason::JobLaunchFailure {
+        job.exit
+    } else {
+        ExitStatus { code: 0, signal: 9 }
     }
 }
 

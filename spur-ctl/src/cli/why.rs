@@ -85,9 +85,10 @@ fn past(row: &JobView) -> String {
     if !row.state.is_terminal() {
         return format!("Job {} waits no more: it is {state}.\n", row.id);
     }
-    let reason = match row.reason {
-        Reason::None => String::new(),
-        reason => format!(" ({})", codes::reason(reason)),
+    let reason = if row.reason == Reason::None {
+        String::new()
+    } else {
+        format!(" ({})", codes::reason(row.reason))
     };
     let text = match row.reason_text.as_str() {
         "" => String::new(),
