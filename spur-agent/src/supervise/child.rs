@@ -17,6 +17,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Exit code of a child that could not prepare. Nobody sees it: the step's failure is what counts.
 const NOT_PREPARED: i32 = 1;
@@ -27,6 +29,11 @@ const GO_FD: i32 = 4;
 
 /// Lowest number at which descriptors are out of the way of those to be placed.
 const ABOVE: i32 = PMI_FD + 1;
+
+/// How long an output file's folder may be missing, and how often it is looked for. Programs that submit make folders by the job's
+/// number once they have it, and a shared file system shows one late: a job that starts at once waits for its folder.
+const FOLDER_LATE: Duration = Duration::from_secs(3);
+const FOLDER_LOOK: Duration = Duration::from_millis(20);
 
 /// The lowest number that is closed: without and with MPI's.
 const CLOSE_FROM: [u32; 2] = [PMI_FD.unsigned_abs(), ABOVE.unsigned_abs()];
@@ -353,7 +360,7 @@ fn open_end(end: &End, name: &str, access: OFlags) -> Result<OwnedFd, Failure> {
             } else {
                 OFlags::empty()
             };
-            open_above(path, flags | OFlags::CREATE | OFlags::APPEND | truncate)
+            open_late(path, flags | OFlags::CREATE | OFlags::APPEND | truncate)
         }
     };
     let path = if let End::File { path, .. } = end {
@@ -365,6 +372,19 @@ fn open_end(end: &End, name: &str, access: OFlags) -> Result<OwnedFd, Failure> {
         Stage::Job,
         format!("Could not open {name} file {}", path.display()),
     ))
+}
+
+/// Opens a file that is made where it is missing, in a folder that may come late.
+fn open_late(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let last = Instant::now() + FOLDER_LATE;
+    loop {
+        match open_above(path, flags) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && Instant::now() < last => {
+                thread::sleep(FOLDER_LOOK);
+            }
+            done => return done,
+        }
+    }
 }
 
 fn open_above(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {

@@ -227,6 +227,35 @@ fn files_are_opened_as_the_user_or_nothing_runs() {
 }
 
 #[test]
+fn a_folder_for_output_may_come_after_the_job_but_must_come() {
+    let bench = Bench::new();
+    let dir = bench.user_dir();
+    let mut spec = bench.sh("echo ran");
+    let path = dir.join("late/out");
+    spec.stdio.stdout = Output::File {
+        path: bytes(&path.display().to_string()),
+        append: false,
+    };
+    let supervisor = bench.start(&spec, None);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::fs::create_dir(dir.join("late")).unwrap();
+    std::os::unix::fs::chown(dir.join("late"), Some(UID), None).unwrap();
+    assert_eq!(wait(&supervisor).failure, None);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ran\n");
+    let mut spec = bench.sh("echo ran");
+    spec.stdio.stdout = Output::File {
+        path: bytes(&dir.join("never/out").display().to_string()),
+        append: false,
+    };
+    let failure = bench.run(&spec).record.failure.unwrap();
+    assert!(
+        failure.ends_with("never/out: No such file or directory (os error 2)")
+            || failure.ends_with("never/out: No such file or directory"),
+        "{failure}"
+    );
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_and_leaves_nothing() {
     let bench = Bench::new();
     let refused = |change: &dyn Fn(&mut spur_agent::launch::StepLaunch)| {
