@@ -52,7 +52,7 @@ pub struct StepSpec {
     pub tasks: u32,
     /// `-N`; 0 means: as the job.
     pub nodes: u32,
-    /// `-c`; 0 means: as the job.
+    /// `-c`; 0: one, and no part of its own.
     pub cpus_per_task: u32,
     /// `--ntasks-per-node`; 0 if not given.
     pub tasks_per_node: u32,

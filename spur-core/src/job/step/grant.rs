@@ -29,13 +29,8 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
         | JobState::OutOfMemory
         | JobState::Deadline => return Err(refuse(RefusalKind::AlreadyDone, "")),
     }
-    let cpus_per_task = if spec.cpus_per_task == 0 {
-        job.spec.cpus_per_task
-    } else {
-        spec.cpus_per_task
-    };
     let nodes = choose_nodes(cluster, job, spec)?;
-    let tasks = deal_tasks(job, spec, &nodes, cpus_per_task.max(1))?;
+    let tasks = deal_tasks(job, spec, &nodes)?;
     let mut ids = number(&tasks, spec.plane).into_iter();
     let mut shares = Vec::new();
     for (whole, tasks) in nodes.into_iter().zip(tasks).filter(|(_, tasks)| *tasks > 0) {
@@ -134,12 +129,9 @@ fn choose_nodes<'a>(
 }
 
 /// Tasks on each node: dealt out round and round as far as CPUs and GPUs go, numbered block by block.
-fn deal_tasks(
-    job: &Job,
-    spec: &StepSpec,
-    nodes: &[&NodeShare],
-    cpus_per_task: u32,
-) -> Result<Vec<u32>, Refusal> {
+fn deal_tasks(job: &Job, spec: &StepSpec, nodes: &[&NodeShare]) -> Result<Vec<u32>, Refusal> {
+    // What the job was submitted with comes by the step's environment, or not at all.
+    let cpus_per_task = spec.cpus_per_task.max(1);
     let per_task = spec.gpus_per_task.as_ref().map_or(0, |gpus| gpus.count);
     let room_on = |share: &&NodeShare| {
         let by_cpus = if spec.overcommit {

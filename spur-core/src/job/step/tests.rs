@@ -110,6 +110,22 @@ fn tasks_are_dealt_out_evenly_and_numbered_in_blocks() {
 }
 
 #[test]
+fn a_step_that_was_not_told_of_its_jobs_cpus_per_task_has_room_for_a_task_on_each_cpu() {
+    let mut world = World::new(2, 8);
+    let job = world.start(alloc(JobSpec {
+        cpus_per_task: 2,
+        ..gang(2, 1)
+    }));
+    let four = StepSpec { tasks: 4, ..step() };
+    assert_eq!(granted(&world, job, &four), "0:c0-1:g0:t0-1 1:c0-1:g0:t2-3");
+    let told = StepSpec {
+        cpus_per_task: 2,
+        ..four
+    };
+    assert_eq!(refused(&world, job, &told), RefusalKind::Invalid);
+}
+
+#[test]
 fn gpus_are_narrowed_and_not_shared_by_steps_that_ask_for_some() {
     let mut world = World::new(1, 8);
     let job = world.start(alloc(JobSpec {
