@@ -12,6 +12,7 @@ pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
     let exported = export::apply(wanted, &environ::without_job(&here.env));
     let mut env = exported.env;
     told(&mut env, options, here);
+    files(&mut env, options);
     // What is exported to the script is all that it hands on to its steps, unless it says otherwise.
     if !wanted.is_empty() && !wanted.eq_ignore_ascii_case("ALL") {
         set(&mut env, &format!("SLURM_EXPORT_ENV={wanted}"));
@@ -25,7 +26,21 @@ pub fn of_batch(options: &Options, here: &Surroundings) -> Vec<String> {
 /// The environment of a batch script with `--export-file`: what the file has.
 pub fn of_file(options: &Options, here: &Surroundings, mut env: Vec<String>) -> Vec<String> {
     told(&mut env, options, here);
+    files(&mut env, options);
     env
+}
+
+/// How the script's file is opened, which its steps' files follow: what a requeued job wrote before stays in both.
+fn files(env: &mut Vec<String>, options: &Options) {
+    let mode = options
+        .value("open-mode")
+        .and_then(|mode| mode.chars().next());
+    if let Some(mode) = mode {
+        set(
+            env,
+            &format!("SLURM_OPEN_MODE={}", mode.to_ascii_lowercase()),
+        );
+    }
 }
 
 /// The environment of a shell that `salloc` starts; the allocation's own variables come on top.

@@ -288,3 +288,24 @@ fn what_is_exported_to_a_script_is_what_it_hands_on_to_its_steps() {
         assert_eq!(found, handed_on, "{line}");
     }
 }
+
+#[test]
+fn steps_of_a_script_open_their_files_as_the_script_does() {
+    use super::super::submission::of_batch;
+    let mode = |line: &str| {
+        let env = of_batch(&options(Command::Sbatch, line), &here());
+        let mut modes = env
+            .into_iter()
+            .filter(|entry| entry.starts_with("SLURM_OPEN_MODE="));
+        modes.next()
+    };
+    assert_eq!(
+        mode("--open-mode=append").as_deref(),
+        Some("SLURM_OPEN_MODE=a")
+    );
+    assert_eq!(
+        mode("--open-mode=Truncate").as_deref(),
+        Some("SLURM_OPEN_MODE=t")
+    );
+    assert_eq!(mode(""), None);
+}
