@@ -1,22 +1,54 @@
 //! `cargo xtask clients`: programs of others that use Slurm's commands, as they come from their registry, running real jobs on a
-//! cluster here as an ordinary user. Each checks its own results.
+//! cluster here as an ordinary user. Each checks its own results, and says of each part in a line that begins with `*` what it ran.
 
 use crate::dev::DevCluster;
+use crate::setup::{self, Need, command, file, program};
 use crate::{sh, vm};
 use anyhow::{Context, Result, ensure};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 /// Seconds that one client may take.
-const LIMIT: &str = "400";
+const LIMIT: &str = "600";
 
 /// Lines that are shown of one that fails.
 const SHOWN: usize = 40;
 
 /// The interpreter: one that every user may run, and that can make environments (`python3-venv`).
 const PYTHON: &str = "/usr/bin/python3";
+
+/// What Debian has for all of them.
+const COMMON: [Need; 2] = [
+    program("python3", PYTHON, "runs the clients"),
+    command(
+        "python3-venv",
+        &[PYTHON, "-c", "import ensurepip"],
+        "makes the clients' environments",
+    ),
+];
+
+const MPICH: [Need; 3] = [
+    program("gcc", "gcc", "compiles the MPI programs"),
+    program("mpich", "mpirun.mpich", "MPICH"),
+    file(
+        "libmpich-dev",
+        "/usr/include/x86_64-linux-gnu/mpich/mpi.h",
+        "compiles MPICH's programs",
+    ),
+];
+
+const OPENMPI: [Need; 3] = [
+    program("gcc", "gcc", "compiles the MPI programs"),
+    program("openmpi-bin", "mpirun.openmpi", "Open MPI"),
+    program(
+        "libopenmpi-dev",
+        "mpicc.openmpi",
+        "compiles Open MPI's programs",
+    ),
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,10 +62,10 @@ pub(crate) struct Args {
 /// A client.
 struct Client {
     name: &'static str,
-    /// What is installed for it, to the version.
+    /// What is installed for it from its registry, to the version.
     packages: &'static [&'static str],
-    /// A program that has to be on the machine, which is not installed.
-    needs: Option<&'static str>,
+    /// What it takes from Debian, in the release's version.
+    needs: &'static [Need],
     /// Uses it and checks what comes of it.
     program: &'static str,
 }
@@ -42,25 +74,25 @@ const CLIENTS: [Client; 9] = [
     Client {
         name: "submitit",
         packages: &["submitit==1.5.4"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/submitit.py"),
     },
     Client {
         name: "dask-jobqueue",
         packages: &["dask-jobqueue==0.9.0", "distributed==2026.8.0"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/dask.py"),
     },
     Client {
         name: "parsl",
         packages: &["parsl==2026.10.26"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/parsl.py"),
     },
     Client {
         name: "psij-python",
         packages: &["psij-python==0.9.11"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/psij.py"),
     },
     Client {
@@ -70,31 +102,31 @@ const CLIENTS: [Client; 9] = [
             "snakemake-executor-plugin-slurm==2.8.0",
             "snakemake-executor-plugin-slurm-jobstep==0.6.1",
         ],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/snakemake.py"),
     },
     Client {
         name: "reframe",
         packages: &["reframe-hpc==4.10.4"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/reframe.py"),
     },
     Client {
         name: "jax",
         packages: &["jax==0.10.2"],
-        needs: None,
+        needs: &[],
         program: include_str!("clients/jax.py"),
     },
     Client {
         name: "mpich",
         packages: &[],
-        needs: Some("mpicc.mpich"),
+        needs: &MPICH,
         program: include_str!("clients/mpich.py"),
     },
     Client {
         name: "openmpi",
         packages: &[],
-        needs: Some("mpicc.openmpi"),
+        needs: &OPENMPI,
         program: include_str!("clients/openmpi.py"),
     },
 ];
@@ -114,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted: Vec<&Client> = CLIENTS.iter().filter(wanted).collect();
     if args.list {
         for client in wanted {
-            println!("{}\t{}", client.name, client.packages.join(" "));
+            println!("{}\t{}", client.name, client.versions().join(" "));
         }
         return Ok(());
     }
@@ -131,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 ran += 1;
                 println!("{}: ok, {} s", client.name, begun.elapsed().as_secs());
             }
-            Err(why) => println!("{}: {why:#}", client.name),
+            Err(why) => println!("{}: did not run: {why:#}", client.name),
         }
     }
     println!("{ran} of {} clients ran", wanted.len());
@@ -140,13 +172,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Client {
+    /// Where it comes from.
+    fn versions(&self) -> Vec<String> {
+        let debian = self
+            .needs
+            .iter()
+            .map(|need| format!("Debian's {}", need.package()));
+        let registry = self.packages.iter().map(|package| (*package).to_owned());
+        registry.chain(debian).collect()
+    }
+
     fn run(&self) -> Result<()> {
-        if let Some(program) = self.needs {
-            ensure!(sh::has(program), "{program} is not installed");
-        }
-        let python = self.environment()?;
+        let needs: Vec<&Need> = COMMON.iter().chain(self.needs).collect();
+        setup::provide(&needs).context("its packages of Debian's cannot be installed")?;
+        let python = self
+            .environment()
+            .context("its packages cannot be installed from their registry")?;
         let nodes = [
-            "--nodes", "2", "--gpus", "2", "--cpus", "8", "--memory", "32G",
+            "--nodes", "4", "--gpus", "2", "--cpus", "8", "--memory", "32G",
         ];
         let cluster = DevCluster::up(&sh::bin_dir()?, &nodes)?;
         let done = self.run_on(&cluster, &python);
@@ -178,6 +221,10 @@ impl Client {
             .env("PYTHONUNBUFFERED", "1")
             .output()
             .context("starting it")?;
+        let checks = String::from_utf8_lossy(&output.stdout).into_owned();
+        for line in checks.lines().filter(|line| line.starts_with("* ")) {
+            println!("{}: {}", self.name, line.trim_start_matches("* "));
+        }
         if output.status.success() {
             return Ok(());
         }
@@ -190,7 +237,6 @@ impl Client {
 
     /// The interpreter with its packages: made once for each set of versions, and kept outside the tree.
     fn environment(&self) -> Result<PathBuf> {
-        ensure!(Path::new(PYTHON).exists(), "{PYTHON} is not installed");
         if self.packages.is_empty() {
             return Ok(PYTHON.into());
         }
@@ -201,9 +247,11 @@ impl Client {
             return Ok(python);
         }
         fs::create_dir_all(cache()).context("making a folder")?;
+        fs::set_permissions(cache(), fs::Permissions::from_mode(0o755))
+            .context("letting users in")?;
         let make = ["-m", "venv", "--clear"];
         sh::run(Command::new(PYTHON).args(make).arg(&dir))?;
-        let install = ["-m", "pip", "-q", "install"];
+        let install = ["-m", "pip", "-q", "--disable-pip-version-check", "install"];
         sh::run(Command::new(&python).args(install).args(self.packages))?;
         fs::write(&done, versions).context("noting the versions")?;
         Ok(python)

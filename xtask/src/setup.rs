@@ -3,10 +3,10 @@
 use crate::sh;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Something that the build, the tests or the demo need.
-struct Need {
+pub(crate) struct Need {
     /// Debian's package.
     package: &'static str,
     /// What it is for.
@@ -15,11 +15,20 @@ struct Need {
     probe: Probe,
 }
 
+impl Need {
+    /// Debian's package.
+    pub(crate) fn package(&self) -> &'static str {
+        self.package
+    }
+}
+
 enum Probe {
     /// A program on the path.
     Program(&'static str),
     /// A file.
     File(&'static str),
+    /// A command that succeeds.
+    Command(&'static [&'static str]),
 }
 
 impl Probe {
@@ -27,11 +36,17 @@ impl Probe {
         match self {
             Self::Program(name) => sh::has(name),
             Self::File(path) => Path::new(path).exists(),
+            Self::Command(words) => {
+                let mut command = Command::new(words.first().unwrap_or(&"false"));
+                command.args(words.iter().skip(1));
+                command.stdout(Stdio::null()).stderr(Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            }
         }
     }
 }
 
-const fn program(package: &'static str, name: &'static str, why: &'static str) -> Need {
+pub(crate) const fn program(package: &'static str, name: &'static str, why: &'static str) -> Need {
     Need {
         package,
         why,
@@ -39,11 +54,23 @@ const fn program(package: &'static str, name: &'static str, why: &'static str) -
     }
 }
 
-const fn file(package: &'static str, path: &'static str, why: &'static str) -> Need {
+pub(crate) const fn file(package: &'static str, path: &'static str, why: &'static str) -> Need {
     Need {
         package,
         why,
         probe: Probe::File(path),
+    }
+}
+
+pub(crate) const fn command(
+    package: &'static str,
+    words: &'static [&'static str],
+    why: &'static str,
+) -> Need {
+    Need {
+        package,
+        why,
+        probe: Probe::Command(words),
     }
 }
 
@@ -80,10 +107,18 @@ const MACHINE: &[Need] = &[
 
 /// Installs what is missing, or says how.
 pub(crate) fn run() -> Result<()> {
-    let missing = missing();
-    if missing.is_empty() {
+    let needs: Vec<&Need> = BUILD.iter().chain(MACHINE).collect();
+    if !provide(&needs)? {
         println!("setup: everything is here");
-        return Ok(());
+    }
+    Ok(())
+}
+
+/// The same for these. Returns whether something was missing.
+pub(crate) fn provide(needs: &[&Need]) -> Result<bool> {
+    let missing: Vec<&&Need> = needs.iter().filter(|need| !need.probe.found()).collect();
+    if missing.is_empty() {
+        return Ok(false);
     }
     for need in &missing {
         println!("setup: {} is missing: {}", need.package, need.why);
@@ -101,7 +136,8 @@ pub(crate) fn run() -> Result<()> {
             packages.join(" ")
         );
     }
-    install(&packages)
+    install(&packages)?;
+    Ok(true)
 }
 
 /// For `test` and `demo`: as `run`, but what only the virtual machine needs is no reason to stop.
@@ -128,14 +164,6 @@ pub(crate) fn no_machine() -> Option<String> {
         return Some("no apt-get to fetch Debian's kernels with".into());
     }
     (!cfg!(target_arch = "x86_64")).then(|| "virtual machines are built for x86-64 only".into())
-}
-
-fn missing() -> Vec<&'static Need> {
-    BUILD
-        .iter()
-        .chain(MACHINE)
-        .filter(|need| !need.probe.found())
-        .collect()
 }
 
 fn install(packages: &[&str]) -> Result<()> {
