@@ -143,6 +143,11 @@ fn a_dead_controller_is_said_to_be_dead() {
     }
     let mut cluster = Cluster::up(1, 1);
     let controller = cluster.kill("spurctld");
+    // The kernel may still be closing what it had open.
+    wait::until_true("nobody listens", SOON, || {
+        let asked = cluster.run(NOBODY, &["squeue"]);
+        asked.err.contains("Unable to contact")
+    });
     for words in [
         &["squeue"][..],
         &["sinfo"],
