@@ -44,52 +44,6 @@ pub fn note(what: &str, written: std::io::Result<()>) {
     }
 }
 
-/// Most processors that one command uses.
-const WIDE: usize = 8;
-/// Items that are made into text at a stretch: fewer are not worth a thread.
-const STRETCH: usize = 1024;
-
-/// Makes the text of a long list on several processors, a stretch of it on each, and hands the texts over in order. `make` gets a
-/// state of its own (what threads cannot share), the number of the first item, and the items.
-pub fn in_stretches<T: Sync, S: Send>(
-    items: &[T],
-    fresh: impl Fn() -> S,
-    make: impl Fn(S, usize, &[T]) -> String + Sync,
-    mut take: impl FnMut(&str),
-) {
-    let wide = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let make = &make;
-    let round = STRETCH * wide.min(WIDE);
-    for (items, at) in items.chunks(round).zip((0..).step_by(round)) {
-        if is_over() {
-            return;
-        }
-        std::thread::scope(|scope| {
-            let mut stretches = items.chunks(STRETCH).zip((at..).step_by(STRETCH));
-            let own = stretches.next();
-            let others: Vec<_> = stretches
-                .map(|(items, at)| {
-                    let state = fresh();
-                    let work = move || make(state, at, items);
-                    let thread = std::thread::Builder::new().spawn_scoped(scope, work);
-                    (thread, items, at)
-                })
-                .collect();
-            if let Some((items, at)) = own {
-                take(&make(fresh(), at, items));
-            }
-            for (thread, items, at) in others {
-                match thread.map(std::thread::ScopedJoinHandle::join) {
-                    Ok(Ok(text)) => take(&text),
-                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                    // No thread is to be had.
-                    Err(_) => take(&make(fresh(), at, items)),
-                }
-            }
-        });
-    }
-}
-
 /// Whether it is no use to go on printing: the reader went away, or writing fails.
 pub fn is_over() -> bool {
     UNREAD.load(Ordering::Relaxed) || INCOMPLETE.load(Ordering::Relaxed)

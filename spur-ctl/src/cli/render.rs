@@ -23,7 +23,7 @@ pub mod step_columns;
 pub const SLURM_LEVEL: &str = "24.11.5";
 
 /// What every view needs beside the values.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct View {
     /// The present, and how moments are written.
     pub clock: clock::Clock,

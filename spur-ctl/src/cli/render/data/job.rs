@@ -34,14 +34,9 @@ pub fn nodes_for(jobs: &[Arc<JobView>]) -> Result<Nodes, Trouble> {
 
 /// `jobs`, `last_backfill`, `last_update`, which Slurm does not say of a job that was asked for `alone`.
 pub fn all(doc: &mut Document, view: &View, jobs: &[Arc<JobView>], nodes: &Nodes, alone: bool) {
-    doc.long_list(
-        "jobs",
-        jobs,
-        || view.clone(),
-        |doc, view, job| {
-            doc.item(|doc| one(doc, view, job, nodes));
-        },
-    );
+    doc.list("jobs", jobs, |doc, job| {
+        doc.item(|doc| one(doc, view, job, nodes));
+    });
     let now = if jobs.is_empty() {
         0
     } else {

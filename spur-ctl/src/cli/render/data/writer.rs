@@ -174,47 +174,6 @@ impl Document {
         });
     }
 
-    /// A list under a key that may be long: stretches of it are made on several processors. `fresh` gives what each needs of its own.
-    pub fn long_list<T: Sync, S: Send>(
-        &mut self,
-        key: &str,
-        items: &[T],
-        fresh: impl Fn() -> S,
-        each: impl Fn(&mut Self, &S, &T) + Sync,
-    ) {
-        self.key(key);
-        self.inside(true, |doc| {
-            let (asked, indent) = (doc.asked, doc.levels.last().map_or(0, |level| level.indent));
-            let make = |state: S, at: usize, items: &[T]| {
-                let mut stretch = Self::stretch(asked, at, indent);
-                for item in items {
-                    each(&mut stretch, &state, item);
-                }
-                stretch.out
-            };
-            output::in_stretches(items, fresh, make, |text| {
-                doc.out.push_str(text);
-                doc.spill();
-            });
-            if let Some(level) = doc.levels.last_mut() {
-                level.count = items.len();
-            }
-        });
-    }
-
-    /// A part of a list whose elements stand in this column, from such an element on.
-    fn stretch(asked: Asked, count: usize, indent: usize) -> Self {
-        let mut doc = Self::begin(asked).kept();
-        doc.prepare(indent);
-        doc.out.clear();
-        doc.levels = vec![Level {
-            list: true,
-            count,
-            indent,
-        }];
-        doc
-    }
-
     /// An object as an element of a list.
     pub fn item(&mut self, body: impl FnOnce(&mut Self)) {
         self.element();

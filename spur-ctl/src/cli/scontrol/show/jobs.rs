@@ -161,25 +161,14 @@ fn task_of(job: &Arc<JobView>, task: u32) -> Option<Arc<JobView>> {
 
 fn print(options: &Options, jobs: &[Arc<JobView>]) {
     let (details, one_line) = (options.on("details"), options.on("oneliner"));
-    if details {
-        return print_detailed(jobs, one_line);
-    }
-    let make = |view: View, _: usize, jobs: &[Arc<JobView>]| {
-        let mut records = Record::new(String::new(), one_line);
-        for job in jobs {
-            show_job::write(&mut records, &view, job, None);
-        }
-        records.into_text()
-    };
-    let clock = process::clock();
-    output::in_stretches(jobs, || View::new(clock.clone()), make, output::print);
-}
-
-/// Each may take a question of its own.
-fn print_detailed(jobs: &[Arc<JobView>], one_line: bool) {
+    let view = View::new(process::clock());
     let mut records = Record::new(String::new(), one_line);
     for job in jobs {
-        detailed(&mut records, job);
+        if details {
+            detailed(&mut records, job);
+        } else {
+            show_job::write(&mut records, &view, job, None);
+        }
         if records.text().len() >= SPILL {
             output::print(records.text());
             records.clear();
