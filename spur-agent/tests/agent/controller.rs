@@ -1,6 +1,6 @@
 //! A controller for tests: says what it is told to, remembers what it hears.
 
-use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::agent::order::{FromAgent, JobOrder, Report, StepOrder, ToAgent};
 use spur_core::event::NodeHello;
 use spur_core::id::{Generation, JobId, NodeId};
 use spur_core::usage::codec::Decoder;
@@ -194,11 +194,21 @@ impl Controller {
 
     /// Says that the node should hold nothing.
     pub fn welcome(&self) {
+        self.welcome_to(0, None, None);
+    }
+
+    /// Says that the node should hold this job and run this step, as of a generation, and nothing else.
+    pub fn welcome_to(
+        &self,
+        generation: u64,
+        job: impl IntoIterator<Item = JobOrder>,
+        step: impl IntoIterator<Item = StepOrder>,
+    ) {
         self.send(&ToAgent::Welcome {
             node: NodeId(0),
-            generation: Generation(0),
-            jobs: vec![],
-            steps: vec![],
+            generation: Generation(generation),
+            jobs: job.into_iter().collect(),
+            steps: step.into_iter().collect(),
             programs: None,
         });
     }

@@ -155,14 +155,7 @@ fn a_restarted_meter_goes_on_and_marks_the_gap() {
     node.start_agent();
     let order = super::orders::job(&node, 1, 5, &[1]);
     let batch = super::orders::batch(&node, &order, &script);
-    node.controller
-        .send(&spur_core::agent::order::ToAgent::Welcome {
-            node: spur_core::id::NodeId(0),
-            generation: spur_core::id::Generation(5),
-            jobs: vec![order],
-            steps: vec![batch],
-            programs: None,
-        });
+    node.controller.welcome_to(5, [order], [batch]);
     let gap = node.controller.record("the gap", |record| match record {
         UsageRecord::Event(event) if event.job == Some(JobId(1)) => match &event.what {
             UsageEventKind::Gap { millis, .. } => Some(*millis),

@@ -3,7 +3,7 @@
 use super::node::{Node, possible, wait};
 use super::orders::{batch, run};
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
-use spur_core::id::{Generation, JobId, NodeId};
+use spur_core::id::{Generation, JobId};
 
 /// A script that says that it runs, waits for the file `go`, and then looks what it can open.
 fn waiting(node: &Node, end: &str) -> String {
@@ -33,14 +33,8 @@ fn a_job_is_fenced_without_an_agent_and_adopted_by_the_next() {
     node.start_agent();
     let hello = node.controller.hello(2);
     assert_eq!(hello.jobs, [(JobId(1), Generation(5))]);
-    let steps = vec![batch(&node, &order, "false")];
-    node.controller.send(&ToAgent::Welcome {
-        node: NodeId(0),
-        generation: Generation(5),
-        jobs: vec![order],
-        steps,
-        programs: None,
-    });
+    let step = batch(&node, &order, "false");
+    node.controller.welcome_to(5, [order], [step]);
     std::fs::write(node.out("end"), "").unwrap();
     let report = node.controller.report("the end", |report| {
         matches!(report, Report::StepEnded { .. })
@@ -105,14 +99,8 @@ fn a_step_of_which_nothing_ran_when_all_was_killed_is_started_anew_and_another_i
             std::fs::write(dir.join("starting"), "").unwrap();
         }
         node.start_agent();
-        let steps = vec![batch(&node, &order, script)];
-        node.controller.send(&ToAgent::Welcome {
-            node: NodeId(0),
-            generation: Generation(5),
-            jobs: vec![order],
-            steps,
-            programs: None,
-        });
+        let step = batch(&node, &order, script);
+        node.controller.welcome_to(5, [order], [step]);
         std::fs::write(node.out("end"), "").unwrap();
         let report = node.controller.report("the end", |report| {
             matches!(report, Report::StepEnded { .. })
@@ -340,14 +328,8 @@ fn an_earlier_version_is_followed_without_a_gap() {
     let hello = node.controller.hello(2);
     assert_eq!(hello.jobs, [(JobId(1), Generation(5))]);
     assert_eq!(hello.fence_suffices, Some(true), "{}", hello.fence_note);
-    let steps = vec![batch(&node, &order, "false")];
-    node.controller.send(&ToAgent::Welcome {
-        node: NodeId(0),
-        generation: Generation(5),
-        jobs: vec![order],
-        steps,
-        programs: None,
-    });
+    let step = batch(&node, &order, "false");
+    node.controller.welcome_to(5, [order], [step]);
     run(&node, 2, 6, &[4], &node.try_all("other"));
     assert_eq!(node.text("other"), "4\n");
     std::fs::write(node.out("end"), "").unwrap();

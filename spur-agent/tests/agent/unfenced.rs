@@ -2,8 +2,7 @@
 
 use super::node::{Node, possible, wait};
 use super::orders::{batch, run};
-use spur_core::agent::order::{FromAgent, Report, ToAgent};
-use spur_core::id::{Generation, NodeId};
+use spur_core::agent::order::{FromAgent, Report};
 use spur_core::node::FenceState;
 
 /// Says that it runs, and after each `goN` what it can open.
@@ -51,14 +50,8 @@ fn a_job_that_never_had_a_fence_gets_one_and_goes_on() {
     node.configure("");
     node.start_agent();
     assert_ne!(node.controller.hello(2).fence, FenceState::Unfenced);
-    let steps = vec![batch(&node, &order, "false")];
-    node.controller.send(&ToAgent::Welcome {
-        node: NodeId(0),
-        generation: Generation(5),
-        jobs: vec![order],
-        steps,
-        programs: None,
-    });
+    let step = batch(&node, &order, "false");
+    node.controller.welcome_to(5, [order], [step]);
     assert_eq!(opened(&node, 2), "2\n", "fenced from now on");
     end(node);
 }
@@ -98,14 +91,8 @@ fn a_fenced_job_whose_fence_was_taken_away_is_killed_whatever_is_required() {
     let hello = node.controller.hello(2);
     let said = "job 1 was killed: its fence was taken away while no agent ran";
     assert!(hello.fence_note.contains(said), "{}", hello.fence_note);
-    let steps = vec![batch(&node, &order, "false")];
-    node.controller.send(&ToAgent::Welcome {
-        node: NodeId(0),
-        generation: Generation(5),
-        jobs: vec![order],
-        steps,
-        programs: None,
-    });
+    let step = batch(&node, &order, "false");
+    node.controller.welcome_to(5, [order], [step]);
     node.controller.hear("the end", |message| match message {
         FromAgent::Report {
             report: Report::StepEnded { exit, .. },

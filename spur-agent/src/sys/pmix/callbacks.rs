@@ -104,6 +104,17 @@ fn answered(done: Option<OpDone>, mark: *mut c_void) -> c_int {
     status::SUCCESS
 }
 
+/// Tells the step's host something of a process of it.
+///
+/// # Safety
+/// The process is the library's own.
+unsafe fn host_hears(proc: *const Proc, what: impl FnOnce(&dyn Host, u32)) {
+    // SAFETY: by the caller's word.
+    if let (Some(rank), Some((_, host))) = (unsafe { rank(proc) }, HOST.get()) {
+        what(host.as_ref(), rank);
+    }
+}
+
 unsafe extern "C" fn connected(
     proc: *const Proc,
     _object: *mut c_void,
@@ -111,9 +122,7 @@ unsafe extern "C" fn connected(
     mark: *mut c_void,
 ) -> c_int {
     // SAFETY: the library's own process.
-    if let (Some(rank), Some((_, host))) = (unsafe { rank(proc) }, HOST.get()) {
-        host.connected(rank);
-    }
+    unsafe { host_hears(proc, |host, rank| host.connected(rank)) };
     answered(done, mark)
 }
 
@@ -124,9 +133,7 @@ unsafe extern "C" fn finalized(
     mark: *mut c_void,
 ) -> c_int {
     // SAFETY: the library's own process.
-    if let (Some(rank), Some((_, host))) = (unsafe { rank(proc) }, HOST.get()) {
-        host.finalized(rank);
-    }
+    unsafe { host_hears(proc, |host, rank| host.finalized(rank)) };
     answered(done, mark)
 }
 
@@ -141,10 +148,9 @@ unsafe extern "C" fn abort(
     done: Option<OpDone>,
     mark: *mut c_void,
 ) -> c_int {
+    let text = super::text(text);
     // SAFETY: the library's own process.
-    if let (Some(rank), Some((_, host))) = (unsafe { rank(proc) }, HOST.get()) {
-        host.aborts(rank, code, &super::text(text));
-    }
+    unsafe { host_hears(proc, |host, rank| host.aborts(rank, code, &text)) };
     answered(done, mark)
 }
 
