@@ -1,6 +1,7 @@
 //! Programs of the operator: before and after jobs, and to see whether the node is well. They run as root, outside of every job, each
 //! in a process group of its own and for so long at most.
 
+use crate::stuck;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use spur_core::agent::order::JobOrder;
 use spur_core::slurm::hostlist;
@@ -10,6 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where programs look for others, as the agent's own environment says nothing of use to them.
@@ -20,6 +22,19 @@ const KEPT: [&str; 1] = ["SPUR_CONTROLLER"];
 
 /// Most bytes of a program's output that are kept for whoever asks why it failed.
 const OUTPUT_MAX: usize = 1024;
+
+/// How long a program may take to be gone once it has ended or was killed. One that hangs in the kernel takes as long as it likes:
+/// nobody waits for that.
+const DEATH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Pause between two looks whether it is gone.
+const REAP_PAUSE: Duration = Duration::from_millis(10);
+
+/// Most programs that were killed and are still there. With so many, no other is begun.
+const UNDYING_MAX: usize = 16;
+
+/// Those programs, to be reaped when they end.
+static UNDYING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// Why a program did not do what it should.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +66,24 @@ pub enum ProgramError {
         output: String,
     },
     /// It was killed, with what it had started in its group.
-    #[error("{path}: it took longer than {secs} seconds")]
+    #[error("{path}: it took longer than {secs} seconds{left}")]
     TooLong {
         /// The program.
         path: PathBuf,
         /// How long it may take.
         secs: u64,
+        /// That it does not even end by that, and what it hangs on, behind a comma; mostly nothing.
+        left: String,
+    },
+    /// Too many that were killed are still there.
+    #[error(
+        "{path} is not begun: programs that were killed before do not end; free what they wait for, or restart the machine: {what}"
+    )]
+    Undying {
+        /// The program.
+        path: PathBuf,
+        /// Which they are, and what they hang on.
+        what: String,
     },
 }
 
@@ -93,12 +120,23 @@ fn paths(program: &str) -> Result<Vec<PathBuf>, ProgramError> {
 
 /// Runs one program.
 fn run(path: &Path, env: &[(&str, String)], secs: u64) -> Result<(), ProgramError> {
-    let failed = |cause: io::Error| ProgramError::Run {
+    let mut undying = UNDYING.lock().unwrap_or_else(PoisonError::into_inner);
+    sweep(path, &mut undying)?;
+    drop(undying);
+    let begun = begin(path, env).map_err(|cause| ProgramError::Run {
         path: path.into(),
         cause,
-    };
-    let (reader, writer) = io::pipe().map_err(failed)?;
-    rustix::io::ioctl_fionbio(&reader, true).map_err(|errno| failed(errno.into()))?;
+    });
+    let (child, mut output) = begun?;
+    let within = (secs > 0).then(|| Duration::from_secs(secs));
+    let ended = wait(&child, &mut output, within);
+    conclude(path, (child, output), ended, secs)
+}
+
+/// Starts it.
+fn begin(path: &Path, env: &[(&str, String)]) -> io::Result<(Child, Output)> {
+    let (reader, writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
     let own = KEPT
         .iter()
         .filter_map(|name| Some((*name, std::env::var_os(name)?)));
@@ -110,37 +148,93 @@ fn run(path: &Path, env: &[(&str, String)], secs: u64) -> Result<(), ProgramErro
         .envs(env.iter().map(|(name, value)| (*name, value)))
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(writer.try_clone().map_err(failed)?)
+        .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0);
-    let mut child = command.spawn().map_err(failed)?;
-    // The command holds the pipe's other end: it goes before the end of the output is waited for.
-    drop(command);
-    let mut output = Output {
+    // The command holds the pipe's other end: it goes here, before the end of the output is waited for.
+    let child = command.spawn()?;
+    let output = Output {
         pipe: Some(reader),
         kept: Vec::new(),
     };
-    let within = (secs > 0).then(|| Duration::from_secs(secs));
-    if !wait(&child, &mut output, within).map_err(failed)? {
-        kill_group(&child);
-        child.wait().map_err(failed)?;
-        let path = path.into();
-        return Err(ProgramError::TooLong { path, secs });
-    }
-    let status = child.wait().map_err(failed)?;
+    Ok((child, output))
+}
+
+/// What came of it, once it has ended (`true`) or its time is over, or it cannot be waited for. In no case does it run on.
+fn conclude(
+    path: &Path,
+    (mut child, mut output): (Child, Output),
+    ended: io::Result<bool>,
+    secs: u64,
+) -> Result<(), ProgramError> {
+    let status = ended.and_then(|ended| match ended {
+        true => reap(&mut child, DEATH_WITHIN),
+        false => Ok(None),
+    });
+    let path = path.to_path_buf();
+    let status = match status {
+        Ok(Some(status)) => status,
+        Ok(None) => {
+            let left = end(child);
+            return Err(ProgramError::TooLong { path, secs, left });
+        }
+        Err(cause) => {
+            let left = end(child);
+            tracing::error!(path = %path.display(), %cause, "a program that cannot be waited for was killed{left}");
+            return Err(ProgramError::Run { path, cause });
+        }
+    };
     output.read();
     if status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.kept).trim().to_owned();
     Err(ProgramError::Failed {
-        path: path.into(),
+        path,
         status,
         output: if text.is_empty() {
             text
         } else {
             format!(": {text}")
         },
+    })
+}
+
+/// Kills a program with what it started in its group. Says what it hangs on if it does not end.
+fn end(mut child: Child) -> String {
+    kill_group(&child);
+    // An error means that it is no child of ours any more.
+    if !matches!(reap(&mut child, DEATH_WITHIN), Ok(None)) {
+        return String::new();
+    }
+    let what = stuck::describe(Path::new("/proc"), [child.id()]);
+    let mut undying = UNDYING.lock().unwrap_or_else(PoisonError::into_inner);
+    undying.push(child);
+    format!(", and it does not end now that it was killed: {what}")
+}
+
+/// How it ended, if it does so in time.
+fn reap(child: &mut Child, within: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + within;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        std::thread::sleep(REAP_PAUSE);
+    }
+}
+
+/// Reaps what has ended after all, and refuses to begin one more program while too many have not.
+fn sweep(path: &Path, undying: &mut Vec<Child>) -> Result<(), ProgramError> {
+    undying.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    if undying.len() < UNDYING_MAX {
+        return Ok(());
+    }
+    let pids = undying.iter().map(Child::id);
+    Err(ProgramError::Undying {
+        path: path.into(),
+        what: stuck::describe(Path::new("/proc"), pids),
     })
 }
 
@@ -307,13 +401,55 @@ mod tests {
         let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
         let said = told(&script, 1);
         assert_eq!(said, Some("P: it took longer than 1 seconds".to_owned()));
-        let pid = std::fs::read_to_string(&pid).unwrap();
+        await_death(&std::fs::read_to_string(&pid).unwrap());
+    }
+
+    fn await_death(pid: &str) {
         let stat = format!("/proc/{}/stat", pid.trim());
         let dead = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
+        until(&format!("{pid} is dead"), dead);
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !dead() {
-            assert!(Instant::now() < end, "{pid} lives on");
+        while !is_so() {
+            assert!(Instant::now() < end, "waited in vain until {what}");
             std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_waited_for_is_killed_with_its_group_and_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
+        let path = PathBuf::from(program(folder.path(), "p", &script));
+        let begun = begin(&path, &[]).unwrap();
+        let own = begun.0.id();
+        let text = || std::fs::read_to_string(&pid).unwrap_or_default();
+        until("it runs", || text().ends_with('\n'));
+        let error = Err(io::Error::from(rustix::io::Errno::MFILE));
+        let said = conclude(&path, begun, error, 0).unwrap_err().to_string();
+        assert!(said.ends_with("(os error 24)"), "{said}");
+        await_death(&text());
+        assert!(!Path::new(&format!("/proc/{own}")).exists(), "not reaped");
+    }
+
+    #[test]
+    fn what_does_not_die_is_not_waited_for_and_at_last_nothing_more_is_begun() {
+        let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
+        let mut undying: Vec<Child> = (0..UNDYING_MAX).map(|_| sleep()).collect();
+        let waited = reap(&mut undying[0], Duration::from_millis(30)).unwrap();
+        assert_eq!(waited, None);
+        let path = Path::new("/p");
+        let said = sweep(path, &mut undying).unwrap_err().to_string();
+        assert!(said.contains("/p is not begun") && said.contains("(sleep 600)"));
+        undying[3].kill().unwrap();
+        until("one is gone", || sweep(path, &mut undying).is_ok());
+        assert_eq!(undying.len(), UNDYING_MAX - 1);
+        for child in &mut undying {
+            child.kill().unwrap();
+            child.wait().unwrap();
         }
     }
 
