@@ -74,6 +74,7 @@ impl Agent {
             }
             Err(Failure { why, node_fault }) => {
                 tracing::error!(%job, why, "the job cannot be started here");
+                self.turn_all_away(job, super::steps::NOT_SET_UP);
                 self.forget(job);
                 self.journalled(|journal| journal.forget(job));
                 self.observed.failed.insert(job, generation);
@@ -287,14 +288,7 @@ impl Agent {
         if told {
             self.send_condition();
         }
-        let waiting: Vec<_> = self
-            .early
-            .range(super::steps::of_job(job))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in waiting {
-            self.visitor_late(key);
-        }
+        self.turn_all_away(job, "job is not here any more");
     }
 
     /// Steps of a job without processes whose supervisor is not there either: they ended without a word.

@@ -60,6 +60,7 @@ impl Agent {
         if let Some(why) = trouble(ran) {
             tracing::error!(%job, why, "the prolog failed: the job does not start here");
             self.observed.failed.insert(job, generation);
+            self.turn_all_away(job, super::steps::NOT_SET_UP);
             self.report(Report::ProgramFailed {
                 job,
                 generation,

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// SIGKILL, by which a step without an exit record ended.
 const KILLED: u8 = 9;
 
+/// What clients of a job hear whose set-up or prolog failed.
+pub(super) const NOT_SET_UP: &str = "job could not be set up on this node";
+
 /// Keys of all of a job's steps.
 pub(super) fn of_job(job: JobId) -> RangeInclusive<StepKey> {
     (job, StepKind::Batch)..=(job, StepKind::Numbered(u32::MAX))
@@ -68,13 +71,16 @@ impl Agent {
             Some(StepPhase::Running | StepPhase::Ended) => {
                 return visitor.refuse("step has been started already");
             }
+            None if self.has_failed(key.0, visitor.ticket.generation) => {
+                return visitor.refuse(NOT_SET_UP);
+            }
             None if self.early.len() >= EARLY_MAX => {
                 return visitor.refuse("too many clients wait for their steps; try again");
             }
             None => {
-                self.later(EARLY_PATIENCE, Input::VisitorLate(key));
-                if let Some(older) = self.early.insert(key, visitor) {
-                    older.refuse("another client came for this step");
+                match self.early.insert(key, visitor) {
+                    Some(older) => older.refuse("another client came for this step"),
+                    None => self.later(EARLY_PATIENCE, Input::VisitorLate(key)),
                 }
                 return;
             }
@@ -118,9 +124,38 @@ impl Agent {
         }
     }
 
+    /// A client has waited for long. Once its step is ordered it waits on for its job to be set up, which takes as long as the
+    /// operator's programs do.
     pub(super) fn visitor_late(&mut self, key: StepKey) {
+        let Some(visitor) = self.early.get(&key) else {
+            return;
+        };
+        let generation = visitor.ticket.generation;
+        let ordered = self.desired.steps.get(&key);
+        if ordered.is_some_and(|step| step.generation == generation) {
+            return self.later(EARLY_PATIENCE, Input::VisitorLate(key));
+        }
+        self.turn_away(key, "the controller has not ordered this step");
+    }
+
+    /// Whether this placement of the job could not be set up here.
+    fn has_failed(&self, job: JobId, generation: Generation) -> bool {
+        let failed = self.observed.failed.get(&job);
+        failed.is_some_and(|failed| *failed >= generation)
+    }
+
+    /// The client that waits for this step, if there is one, waits in vain.
+    fn turn_away(&mut self, key: StepKey, why: &str) {
         if let Some(visitor) = self.early.remove(&key) {
-            visitor.refuse("the controller has not ordered this step");
+            visitor.refuse(why);
+        }
+    }
+
+    /// The same for every step of a job.
+    pub(super) fn turn_all_away(&mut self, job: JobId, why: &str) {
+        let waiting: Vec<_> = self.early.range(of_job(job)).map(|(key, _)| *key).collect();
+        for key in waiting {
+            self.turn_away(key, why);
         }
     }
 
@@ -353,14 +388,22 @@ impl Agent {
         }
     }
 
-    /// Steps whose client has not come are over without it.
+    /// Steps whose client has not come, or whose job is still being set up, are over without having begun.
     fn end_waiting(&mut self, job: JobId, chosen: impl Fn(&StepKey) -> bool) {
         let Some((generation, _)) = self.observed.jobs.get(&job).copied() else {
             return;
         };
-        let steps = self.observed.steps.range(of_job(job));
-        let waiting = steps.filter(|(key, phase)| **phase == StepPhase::Waiting && chosen(key));
-        for key in waiting.map(|(key, _)| *key).collect::<Vec<_>>() {
+        let begun = &self.observed.steps;
+        let wait = begun
+            .range(of_job(job))
+            .filter(|(_, phase)| **phase == StepPhase::Waiting);
+        let ordered = self.desired.steps.range(of_job(job));
+        let to_come =
+            ordered.filter(|(key, step)| step.generation == generation && !begun.contains_key(key));
+        let wait = wait.map(|(key, _)| *key);
+        let wait: Vec<_> = wait.chain(to_come.map(|(key, _)| *key)).collect();
+        for key in wait.into_iter().filter(chosen) {
+            self.turn_away(key, "step was killed before it began");
             self.observed.steps.insert(key, StepPhase::Ended);
             let exit = ExitStatus {
                 code: 0,

@@ -1,10 +1,12 @@
 //! Programs of the operator around jobs.
 
-use super::node::{Node, possible};
-use super::orders::{job, run};
+use super::node::{Node, possible, wait};
+use super::orders::{USER, job, run, step, ticket};
+use super::steps::client;
+use spur_agent::agent::EARLY_PATIENCE;
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
 use spur_core::agent::programs::{HealthCheck, NodePrograms};
-use spur_core::id::{Generation, NodeId};
+use spur_core::id::{Generation, JobId, NodeId, StepKind};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
@@ -70,6 +72,98 @@ fn a_prolog_is_over_before_a_job_starts_and_its_epilog_comes_when_it_is_gone() {
         both,
         "it is not said to be clean before its epilog is over"
     );
+    node.finish();
+}
+
+/// A script that says its process number to `name`, and ends when there is a file `go`.
+fn waits_for_go(node: &Node, name: &str, then: &str) -> String {
+    let (said, go) = (node.dir.path().join(name), node.dir.path().join("go"));
+    let (said, go) = (said.display(), go.display());
+    format!("echo begin $$ >> {said}; while [ ! -e {go} ]; do sleep 0.02; done; {then}")
+}
+
+#[test]
+fn a_client_waits_for_a_long_prolog() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    let prolog = |then: &str| NodePrograms {
+        prolog: vec![program(&node, "prolog", &waits_for_go(&node, "said", then))],
+        ..NodePrograms::default()
+    };
+    for (number, generation, then, runs) in [(1, 5, "true", true), (2, 6, "exit 1", false)] {
+        std::fs::remove_file(node.dir.path().join("go")).ok();
+        welcome(&node, prolog(then));
+        let order = job(&node, number, generation, &[2]);
+        let order = step(&order, StepKind::Numbered(0));
+        let told = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| client(&node, ticket(&order, USER), USER, "echo here"));
+            node.controller
+                .send(&ToAgent::Assign(job(&node, number, generation, &[2])));
+            node.controller.send(&ToAgent::Launch(order.clone()));
+            let long = EARLY_PATIENCE + Duration::from_secs(1);
+            std::thread::sleep(if runs { long } else { Duration::from_secs(1) });
+            assert!(!waiting.is_finished(), "the prolog is not over");
+            std::fs::write(node.dir.path().join("go"), "").unwrap();
+            waiting.join().unwrap()
+        });
+        if runs {
+            assert_eq!((told.output.as_str(), told.code), ("here\n", Some(0)));
+            node.controller.revoke(number, generation);
+        } else {
+            assert!(told.refused && told.error.contains("set up"), "{told:?}");
+        }
+        node.controller.cleaned(number);
+    }
+    node.finish();
+}
+
+#[test]
+fn a_step_that_is_killed_during_the_prolog_does_not_begin() {
+    if !possible() {
+        return;
+    }
+    let node = Node::start("");
+    welcome(
+        &node,
+        NodePrograms {
+            prolog: vec![program(
+                &node,
+                "prolog",
+                &waits_for_go(&node, "said", "true"),
+            )],
+            ..NodePrograms::default()
+        },
+    );
+    let order = job(&node, 1, 5, &[2]);
+    let steps = [0, 1].map(|number| step(&order, StepKind::Numbered(number)));
+    node.controller.send(&ToAgent::Assign(order));
+    for step in &steps {
+        node.controller.send(&ToAgent::Launch(step.clone()));
+    }
+    wait("the prolog runs", || {
+        (!text(&node, "said").is_empty()).then_some(())
+    });
+    node.controller.send(&ToAgent::Signal {
+        job: JobId(1),
+        step: Some(StepKind::Numbered(0)),
+        signal: 9,
+        group: false,
+    });
+    let report = node.controller.report("its end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    assert!(
+        matches!(report, Report::StepEnded { step: StepKind::Numbered(0), exit, .. } if exit.signal == 9),
+        "{report:?}"
+    );
+    std::fs::write(node.dir.path().join("go"), "").unwrap();
+    let [killed, other] = steps.map(|step| client(&node, ticket(&step, USER), USER, "echo here"));
+    assert!(killed.refused && killed.output.is_empty(), "{killed:?}");
+    assert_eq!(other.output, "here\n", "{other:?}");
+    node.controller.revoke(1, 5);
+    node.controller.cleaned(1);
     node.finish();
 }
 

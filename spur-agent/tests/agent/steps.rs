@@ -10,12 +10,12 @@ use std::os::unix::net::UnixStream;
 
 /// What a client is told, put together.
 #[derive(Debug, Default)]
-struct Told {
-    output: String,
-    error: String,
-    refused: bool,
-    code: Option<u32>,
-    ended: bool,
+pub struct Told {
+    pub output: String,
+    pub error: String,
+    pub refused: bool,
+    pub code: Option<u32>,
+    pub ended: bool,
 }
 
 /// Connects as `uid`.
@@ -30,7 +30,7 @@ pub fn connect(node: &Node, uid: u32) -> UnixStream {
 }
 
 /// Connects as `uid` and runs a shell line.
-fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
+pub fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
     let mut stream = connect(node, uid);
     let open = Open {
         ticket,
@@ -79,7 +79,7 @@ fn client(node: &Node, ticket: Vec<u8>, uid: u32, line: &str) -> Told {
     told
 }
 
-fn order(node: &Node, number: u32, gpus: &[u32]) -> StepOrder {
+pub fn order(node: &Node, number: u32, gpus: &[u32]) -> StepOrder {
     let order = job(node, number, 5, gpus);
     node.controller.send(&ToAgent::Assign(order.clone()));
     step(&order, StepKind::Numbered(0))
