@@ -15,6 +15,7 @@ pub mod stdin;
 pub mod tasks;
 pub mod terminal;
 pub mod wire;
+pub mod words;
 
 use super::failure::Failure;
 use super::flags::Command;
@@ -78,19 +79,19 @@ fn program(part: &Options) -> String {
 /// A line on stderr, as srun words it.
 fn say(options: &Options, text: impl std::fmt::Display) {
     if !options.on("quiet") {
-        output::complain(&[format!("srun: {text}")]);
+        words::say(format!("srun: {text}"));
     }
 }
 
 /// An error line on stderr.
 fn err(text: impl std::fmt::Display) {
-    output::complain(&[format!("srun: error: {text}")]);
+    words::say(format!("srun: error: {text}"));
 }
 
 /// A line for `-v`.
 fn verbose(options: &Options, text: impl std::fmt::Display) {
     if options.on("verbose") {
-        output::complain(&[format!("srun: {text}")]);
+        words::say(format!("srun: {text}"));
     }
 }
 

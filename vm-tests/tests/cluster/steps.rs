@@ -465,3 +465,38 @@ fn a_gigabyte_comes_as_it_is_and_a_slow_reader_stops_only_the_writer() {
     assert_eq!(output.out, "y\ny\ny\ny\ny\nother\n137\n", "{}", output.err);
     cluster.down();
 }
+
+#[test]
+fn clients_end_when_they_are_told_to_though_nobody_reads_them() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let run = |script: &str| sh(&cluster, NOBODY, script);
+    // Open at both ends, so that nobody waits for a reader, and nobody reads.
+    let open = "mkfifo pipe; exec 3<> pipe; ended() { FROM=$(date +%s); kill -$1 $A; wait $A; echo $?; \
+                test $(($(date +%s) - FROM)) -lt 10 || echo late; }";
+    for both in ["", "2>&1"] {
+        let script = format!(
+            "rm -f pipe; {open}; srun yes > pipe {both} 3>&- & A=$!; sleep 4; ended TERM; \
+             until test -z \"$(squeue -h)\"; do sleep 0.1; done"
+        );
+        assert_eq!(run(&script).out, "137\n", "{both}");
+    }
+    // A step of an allocation ends too, and one who only listens leaves it as it is.
+    let script = format!(
+        "rm -f pipe; {open}; salloc -Q -n2 sh -c 'srun --exact -n1 yes > pipe 3>&- & echo $! > pid; wait $!; \
+         srun -n2 --exact echo free | sort -u; echo $SLURM_JOB_ID > job; srun -o /dev/null yes' & ALLOC=$!; \
+         until test -s pid; do sleep 0.1; done; sleep 4; kill $(cat pid); until test -s job; do sleep 0.1; done; sleep 1; \
+         sattach $(cat job).2 > pipe 3>&- & A=$!; sleep 4; ended TERM; squeue -h --steps -o %i; scancel $(cat job); wait $ALLOC"
+    );
+    let output = run(&script);
+    let lines: Vec<&str> = output.out.lines().collect();
+    assert_eq!(lines[..2], ["free", "0"], "{}", output.err);
+    assert!(
+        lines[2..].iter().any(|line| line.ends_with(".2")),
+        "{}",
+        output.out
+    );
+    cluster.down();
+}

@@ -4,20 +4,16 @@ use super::Filters;
 use crate::cli::failure::Failure;
 use crate::cli::flags::Command;
 use crate::cli::flags::getopt::Options;
-use crate::cli::output;
 use crate::cli::srun::files::{Feed, Sink};
 use crate::cli::srun::label::Labels;
-use crate::cli::srun::printer::{Piece, Printer};
+use crate::cli::srun::printer::{self, Piece, Printer};
 use crate::cli::srun::terminal::Terminal;
 use crate::cli::srun::wire::{self, Link, News};
-use crate::cli::srun::{signals, stdin};
+use crate::cli::srun::{signals, stdin, words};
 use spur_core::api::Grant;
 use spur_proto::wire::{Open, TaskExit, from_step};
 use std::sync::Arc;
-use tokio::sync::Notify;
-
-/// Signals by which sattach leaves the step as it is: Ctrl-C and the like.
-const DETACH: [u8; 4] = [signals::HUP, signals::INT, signals::QUIT, signals::TERM];
+use tokio::sync::{Notify, mpsc};
 
 /// How far a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +29,8 @@ struct Session<'a> {
     filters: Filters,
     nodes: Vec<Node>,
     labels: Option<Labels>,
-    printer: Printer,
+    /// One.
+    printers: [Printer; 1],
     terminal: Option<Terminal>,
     /// The highest code of a task.
     code: u8,
@@ -43,6 +40,7 @@ struct Session<'a> {
 pub(super) async fn run(options: &Options, grant: &Grant, filters: Filters) -> Result<u8, Failure> {
     let cannot = |why: std::io::Error| Failure::error(Command::Sattach, why);
     let mut signals = signals::listen().map_err(cannot)?;
+    words::start().map_err(cannot)?;
     let gone = Arc::new(Notify::new());
     let printer = Printer::start(&Sink::Own, &Sink::Own, &gone).map_err(cannot)?;
     let tasks: usize = grant.nodes.iter().map(|node| node.task_ids.len()).sum();
@@ -54,7 +52,7 @@ pub(super) async fn run(options: &Options, grant: &Grant, filters: Filters) -> R
         filters,
         nodes: vec![Node::Asked; grant.nodes.len()],
         labels,
-        printer,
+        printers: [printer],
         terminal: options.on("pty").then(|| Terminal::open("")).flatten(),
         code: 0,
     };
@@ -64,19 +62,19 @@ pub(super) async fn run(options: &Options, grant: &Grant, filters: Filters) -> R
     if let Some(terminal) = &mut session.terminal {
         terminal.make_raw();
     }
-    while session.nodes.iter().any(|node| *node != Node::Done) {
+    let mut leaving = false;
+    while !leaving && session.nodes.iter().any(|node| *node != Node::Done) {
+        let full = printer::any_holds(&session.printers);
         tokio::select! {
             biased;
-            Some((at, news)) = inbox.recv() => session.hear(at, news).await,
-            Some(signal) = signals.recv() => {
-                if DETACH.contains(&signal) {
-                    break;
-                }
-            }
-            () = gone.notified() => break,
+            // The step is left as it is.
+            Some(signal) = signals.recv() => leaving = signals::ENDING.contains(&signal),
+            () = gone.notified() => leaving = true,
+            () = printer::room(&mut session.printers), if full => {}
+            Some((at, news)) = inbox.recv(), if !full => session.hear(at, news),
         }
     }
-    Ok(session.finish())
+    Ok(session.finish(&mut signals, leaving).await)
 }
 
 /// The nodes that get input: all, or that of the task that alone gets it.
@@ -87,7 +85,7 @@ fn fed(grant: &Grant, links: &[Link], only: Option<u32>) -> Vec<Link> {
 }
 
 impl Session<'_> {
-    async fn hear(&mut self, at: usize, news: News) {
+    fn hear(&mut self, at: usize, news: News) {
         match news {
             News::Message(from_step::Kind::Started(_)) => self.nodes[at] = Node::Attached,
             News::Message(from_step::Kind::Output(output)) => {
@@ -98,10 +96,10 @@ impl Session<'_> {
                         Some(labels) => labels.push(task, stderr, &output.data),
                         None => output.data,
                     };
-                    self.printer.print(Piece { stderr, data }).await;
+                    self.print(Piece { stderr, data });
                 }
             }
-            News::Message(from_step::Kind::Exit(exit)) => self.exited(exit).await,
+            News::Message(from_step::Kind::Exit(exit)) => self.exited(exit),
             News::Message(from_step::Kind::Error(error)) => {
                 self.fail(at, error.text.trim_start_matches("error: "));
             }
@@ -135,24 +133,24 @@ impl Session<'_> {
             .map_or("?", |node| node.name.as_str());
         let step = self.grant.step;
         let why = format!("Unable to attach to StepId={step} on node {node}: {why}");
-        output::complain(&[format!("sattach: error: {why}")]);
+        words::say(format!("sattach: error: {why}"));
         self.nodes[at] = Node::Done;
         self.code = self.code.max(1);
     }
 
-    async fn exited(&mut self, exit: TaskExit) {
+    fn exited(&mut self, exit: TaskExit) {
         for stderr in [false, true] {
             let rest = self.labels.as_mut();
             let data = rest.map(|labels| labels.flush(exit.task, stderr));
             let data = data.unwrap_or_default();
-            self.printer.print(Piece { stderr, data }).await;
+            self.print(Piece { stderr, data });
         }
         let TaskExit {
             task, code, signal, ..
         } = exit;
         if code > 0 {
             let line = format!("sattach: error: task {task} exited with exit code {code}");
-            output::complain(&[line]);
+            words::say(line);
         } else if signal > 0 && self.options.on("verbose") {
             self.say(format_args!("task {task} killed by signal {signal}"));
         }
@@ -161,13 +159,18 @@ impl Session<'_> {
 
     fn say(&self, text: std::fmt::Arguments<'_>) {
         if !self.options.on("quiet") {
-            output::complain(&[format!("sattach: {text}")]);
+            words::say(format!("sattach: {text}"));
         }
     }
 
-    fn finish(mut self) -> u8 {
+    fn print(&mut self, piece: Piece) {
+        let [printer] = &mut self.printers;
+        printer.print(piece);
+    }
+
+    async fn finish(mut self, signals: &mut mpsc::Receiver<u8>, leaving: bool) -> u8 {
         drop(self.terminal.take());
-        self.printer.finish();
+        printer::finish(self.printers.into(), signals, leaving).await;
         self.code
     }
 }

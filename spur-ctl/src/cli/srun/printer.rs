@@ -1,15 +1,24 @@
 //! The thread that writes the tasks' output, so that a slow reader of srun stops the tasks but not srun's handling of
 //! signals.
+//!
+//! What finds no room at the thread is held here. Whoever holds something takes no more from the nodes until [`room`] has handed it
+//! over, and hears signals and clocks meanwhile.
 
 use super::super::output;
 use super::files::Sink;
+use super::{signals, words};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
-use tokio::sync::{Notify, mpsc};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Pieces of output that may wait; when so many do, no more is read from the nodes.
 const QUEUE: usize = 64;
+/// How long a reader may take for the last of it once the user wants no more.
+pub const LAST_PRINT: Duration = Duration::from_secs(2);
 
 /// One piece of output.
 #[derive(Debug)]
@@ -24,7 +33,12 @@ pub struct Piece {
 #[derive(Debug)]
 pub struct Printer {
     queue: mpsc::Sender<Piece>,
-    thread: std::thread::JoinHandle<()>,
+    /// What found no room, in order.
+    held: VecDeque<Piece>,
+    /// What finds no room is dropped.
+    dropping: bool,
+    /// Closed when the thread has written everything.
+    written: oneshot::Receiver<()>,
 }
 
 impl Printer {
@@ -41,27 +55,104 @@ impl Printer {
             file(stderr)?
         };
         let (queue, pieces) = mpsc::channel(QUEUE);
-        let thread = std::thread::Builder::new()
+        let (done, written) = oneshot::channel();
+        std::thread::Builder::new()
             .name("output".to_owned())
             .spawn({
                 let gone = Arc::clone(gone);
-                move || write_all(pieces, (out, err), &gone)
+                move || {
+                    write_all(pieces, (out, err), &gone);
+                    drop::<oneshot::Sender<()>>(done);
+                }
             })?;
-        Ok(Self { queue, thread })
+        Ok(Self {
+            queue,
+            held: VecDeque::new(),
+            dropping: false,
+            written,
+        })
     }
 
-    /// Waits for room and hands a piece over. A printer that is gone takes nothing.
-    pub async fn print(&self, piece: Piece) {
-        if !piece.data.is_empty() {
-            self.queue.send(piece).await.ok();
+    /// Hands a piece over, or holds it. A printer that is gone takes nothing.
+    pub fn print(&mut self, piece: Piece) {
+        if piece.data.is_empty() {
+            return;
+        }
+        if !self.held.is_empty() {
+            self.held.push_back(piece);
+            return;
+        }
+        match self.queue.try_send(piece) {
+            Err(mpsc::error::TrySendError::Full(piece)) if !self.dropping => {
+                self.held.push_back(piece);
+            }
+            Ok(()) | Err(_) => {}
         }
     }
 
-    /// Waits until everything is written.
-    pub fn finish(self) {
-        let Self { queue, thread } = self;
+    /// From now on drops what finds no room: the end is waited for, and output that nobody reads stands before it.
+    pub fn hold_no_more(&mut self) {
+        self.dropping = true;
+        self.held.clear();
+    }
+
+    async fn hand_over(&mut self) {
+        while !self.held.is_empty() {
+            match self.queue.reserve().await {
+                Ok(room) => {
+                    if let Some(piece) = self.held.pop_front() {
+                        room.send(piece);
+                    }
+                }
+                Err(_) => self.held.clear(),
+            }
+        }
+    }
+
+    async fn finish(mut self) {
+        self.hand_over().await;
+        let Self { queue, written, .. } = self;
         drop(queue);
-        thread.join().ok();
+        written.await.ok();
+    }
+}
+
+/// Whether one of them holds something.
+pub fn any_holds(printers: &[Printer]) -> bool {
+    printers.iter().any(|printer| !printer.held.is_empty())
+}
+
+/// Hands over what they hold, as there is room. Nothing is lost if it is not waited for to the end.
+pub async fn room(printers: &mut [Printer]) {
+    for printer in printers {
+        printer.hand_over().await;
+    }
+}
+
+/// Waits until everything is written, and what was said too; not for long if the user wants no more, before or meanwhile.
+pub async fn finish(
+    printers: Vec<Printer>,
+    signals: &mut mpsc::Receiver<u8>,
+    mut wants_no_more: bool,
+) {
+    let mut written = std::pin::pin!(async {
+        for printer in printers {
+            printer.finish().await;
+        }
+        words::written().await;
+    });
+    let mut end = Instant::now() + LAST_PRINT;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut written => return,
+            () = tokio::time::sleep_until(end), if wants_no_more => return,
+            Some(signal) = signals.recv() => {
+                if signals::ENDING.contains(&signal) && !wants_no_more {
+                    (wants_no_more, end) = (true, Instant::now() + LAST_PRINT);
+                }
+            }
+        }
     }
 }
 

@@ -17,13 +17,13 @@ use super::grant::Granted;
 use super::hooks::{self, Hooks};
 use super::interrupt::{Answer, Interrupts};
 use super::label::Labels;
-use super::printer::Printer;
+use super::printer::{self, Printer};
 use super::programs::{self, Programs};
 use super::signals::{CONT, INT, KILL, TERM, WINCH};
 use super::tasks::Tasks;
 use super::terminal::Terminal;
 use super::wire::{self, Link};
-use super::{say, stdin, verbose};
+use super::{say, stdin, verbose, words};
 pub use begin::check;
 use begin::{Begun, begin};
 use due::Due;
@@ -33,7 +33,7 @@ use spur_core::pmi::step::Exchange;
 use spur_core::pmix::step::Hub;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
@@ -82,6 +82,8 @@ struct Session<'a> {
     ending: bool,
     /// The user has forced it to end.
     forced: bool,
+    /// The nodes' last word is waited for no longer.
+    given_up: bool,
     /// That it is ended from outside was said.
     aborted: bool,
     cancelled: bool,
@@ -143,10 +145,14 @@ pub async fn run(
         }
     }
     session.outlets = outlets;
+    if let Err(why) = words::start() {
+        drop_step(&grant, own_job).await;
+        return Err(Failure::error(Command::Srun, why));
+    }
     session.announce();
     super::tell_topology(options).await;
     session.follow(&mut inbox, &mut signals).await;
-    let code = session.finish().await;
+    let code = session.finish(&mut signals).await;
     hooks[0].after(options, &grant).await;
     Ok(code)
 }
@@ -241,6 +247,7 @@ impl<'a> Session<'a> {
             unlaunched: false,
             ending: false,
             forced: false,
+            given_up: false,
             aborted: false,
             cancelled: false,
             terminal: None,
@@ -343,7 +350,9 @@ impl<'a> Session<'a> {
         };
         say(self.options, word);
         (self.forced, self.ending) = (true, true);
-        self.due.give_up = Some(Instant::now() + END_WAIT);
+        let now = Instant::now();
+        self.due.give_up = Some(now + END_WAIT);
+        self.due.unread.get_or_insert(now + printer::LAST_PRINT);
         self.aborted();
         self.pass(KILL).await;
     }
@@ -410,7 +419,7 @@ impl<'a> Session<'a> {
     }
 
     /// Last words, and the exit code.
-    async fn finish(mut self) -> u8 {
+    async fn finish(mut self, signals: &mut mpsc::Receiver<u8>) -> u8 {
         // What the task printed last is still printed as it is, by the printers: only keys mean again what they did.
         drop(self.terminal.take());
         self.report();
@@ -431,7 +440,8 @@ impl<'a> Session<'a> {
             settle(self.grant).await;
         }
         let code = self.tasks.exit_code().max(u8::from(self.failed));
-        self.printers.into_iter().for_each(Printer::finish);
+        let told = self.forced || self.given_up;
+        printer::finish(self.printers, signals, told).await;
         code
     }
 }

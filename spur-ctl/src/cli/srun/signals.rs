@@ -17,6 +17,8 @@ pub const TERM: u8 = 15;
 pub const CONT: u8 = 18;
 /// See [`INT`].
 pub const WINCH: u8 = 28;
+/// Those by which the user wants no more: Ctrl-C and the like.
+pub const ENDING: [u8; 4] = [HUP, INT, QUIT, TERM];
 /// Signals that may wait to be handled.
 const QUEUE: usize = 16;
 

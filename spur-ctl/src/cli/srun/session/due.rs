@@ -1,5 +1,6 @@
 //! What falls due while a step runs.
 
+use super::super::printer::Printer;
 use super::super::{err, say};
 use super::{Node, Session};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ pub(super) struct Due {
     report: Option<Instant>,
     /// `--wait`: the step is ended, since its first task ended so long ago.
     first_exit: Option<Instant>,
+    /// Output that nobody reads is waited for no longer.
+    pub(super) unread: Option<Instant>,
     /// srun waits no longer.
     pub(super) give_up: Option<Instant>,
 }
@@ -21,7 +24,7 @@ pub(super) struct Due {
 impl Due {
     /// The first.
     pub(super) fn next(&self) -> Option<Instant> {
-        [self.report, self.first_exit, self.give_up]
+        [self.report, self.first_exit, self.unread, self.give_up]
             .into_iter()
             .flatten()
             .min()
@@ -87,7 +90,11 @@ impl Session<'_> {
             }
             self.end().await;
         }
+        if take(&mut self.due.unread, now) {
+            self.printers.iter_mut().for_each(Printer::hold_no_more);
+        }
         if take(&mut self.due.give_up, now) {
+            self.given_up = true;
             err("Timed out waiting for job step to complete");
             self.failed = true;
             self.nodes.fill(Node::Done);

@@ -3,9 +3,8 @@
 use super::super::printer::Piece;
 use super::super::tasks::End;
 use super::super::wire::News;
-use super::super::{err, verbose};
+use super::super::{err, verbose, words};
 use super::{Node, Session};
-use crate::cli::output;
 use spur_core::job::state::ExitStatus;
 use spur_proto::wire::{Ended, Output, StepError, TaskExit, from_step};
 
@@ -14,7 +13,7 @@ impl Session<'_> {
     pub(super) async fn hear(&mut self, at: usize, news: News) {
         match news {
             News::Message(from_step::Kind::Started(_)) => self.started(at),
-            News::Message(from_step::Kind::Output(output)) => self.output(at, output).await,
+            News::Message(from_step::Kind::Output(output)) => self.output(at, output),
             News::Message(from_step::Kind::Exit(exit)) => self.exited(at, exit).await,
             News::Message(from_step::Kind::Error(error)) => self.not_started(at, &error),
             News::Message(from_step::Kind::Ended(ended)) => self.ended(at, ended),
@@ -49,14 +48,14 @@ impl Session<'_> {
     }
 
     /// Prints what a task on that node said.
-    async fn print(&self, at: usize, piece: Piece) {
+    fn print(&mut self, at: usize, piece: Piece) {
         let outlet = self.outlets.get(at).copied().unwrap_or_default();
-        if let Some(printer) = self.printers.get(outlet) {
-            printer.print(piece).await;
+        if let Some(printer) = self.printers.get_mut(outlet) {
+            printer.print(piece);
         }
     }
 
-    async fn output(&mut self, at: usize, output: Output) {
+    fn output(&mut self, at: usize, output: Output) {
         let Output { task, stderr, data } = output;
         let outlet = self.outlets.get(at).copied().unwrap_or_default();
         let only = self
@@ -70,7 +69,7 @@ impl Session<'_> {
             Some(labels) => labels.push(task, stderr, &data),
             None => data,
         };
-        self.print(at, Piece { stderr, data }).await;
+        self.print(at, Piece { stderr, data });
     }
 
     async fn exited(&mut self, at: usize, exit: TaskExit) {
@@ -85,7 +84,7 @@ impl Session<'_> {
                 .as_mut()
                 .map(|labels| labels.flush(exit.task, stderr));
             let data = rest.unwrap_or_default();
-            self.print(at, Piece { stderr, data }).await;
+            self.print(at, Piece { stderr, data });
         }
         let wait = u16::from(status.code) << 8 | u16::from(status.signal);
         verbose(
@@ -111,7 +110,7 @@ impl Session<'_> {
     }
 
     fn not_started(&mut self, at: usize, error: &StepError) {
-        output::complain(&[error.text.trim_end().to_owned()]);
+        words::say(error.text.trim_end().to_owned());
         self.failed = true;
         if self.nodes[at] == Node::Starting {
             self.unlaunched = true;

@@ -1,5 +1,6 @@
 //! While a step runs: what comes from its nodes, from the user, and from the controller, which srun asks about the job.
 
+use super::super::printer;
 use super::super::signals::KILL;
 use super::super::wire::News;
 use super::{Session, due};
@@ -24,7 +25,7 @@ async fn watch(grant: &Grant) -> JobState {
 }
 
 impl Session<'_> {
-    /// Takes what comes until every node is done.
+    /// Takes what comes until every node is done. What nodes say comes last, and waits while output of before has no reader.
     pub(super) async fn follow(
         &mut self,
         inbox: &mut mpsc::Receiver<(usize, News)>,
@@ -35,9 +36,9 @@ impl Session<'_> {
         let gone = Arc::clone(&self.gone);
         while !self.over() {
             let deadline = self.due.next();
+            let full = printer::any_holds(&self.printers);
             tokio::select! {
                 biased;
-                Some((at, news)) = inbox.recv() => self.hear(at, news).await,
                 Some(signal) = signals.recv() => self.signal(signal).await,
                 () = due::until(deadline) => self.on_time().await,
                 // As Slurm's srun, on SIGPIPE.
@@ -49,6 +50,8 @@ impl Session<'_> {
                     watching = false;
                     self.job_ended(state);
                 }
+                () = printer::room(&mut self.printers), if full => {}
+                Some((at, news)) = inbox.recv(), if !full => self.hear(at, news).await,
             }
         }
     }
