@@ -45,7 +45,7 @@ use spur_core::agent::programs::NodePrograms;
 use spur_core::cluster::Cluster;
 use spur_core::denial::DenialCount;
 use spur_core::effect::Letter;
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::{Generation, JobId, NodeId, StepKind};
 use spur_core::job::state::JobState;
 use spur_core::time::Millis;
 use std::collections::BTreeMap;
@@ -155,6 +155,8 @@ struct Writer {
     turn: u64,
     /// Where mails go; `None` where nobody sends any.
     letters: Option<mpsc::Sender<Letter>>,
+    /// Steps that are to be killed, until they have ended, and of which placement of their jobs.
+    kills: BTreeMap<(JobId, StepKind), Generation>,
     /// What agents run around jobs.
     programs: NodePrograms,
 }

@@ -1,12 +1,14 @@
 //! Agents: who is connected, what they report, and the way back to them.
 
 use super::ask::{AgentInput, AgentWord, Outbound};
+use super::commands::SIGKILL;
 use super::turn::Turn;
 use super::{DENIALS_EVERY, Writer};
 use crate::readers::Pulse;
 use spur_core::agent::order::{StepOrder, ToAgent};
 use spur_core::event::{Event, NodeHello};
-use spur_core::id::NodeId;
+use spur_core::id::{Generation, JobId, NodeId, StepKind};
+use spur_core::job::step::StepState;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -146,9 +148,45 @@ impl Writer {
             for stop in self.stopped_on(node) {
                 self.send(node, stop);
             }
+            for kill in self.kills_on(node) {
+                self.send(node, kill);
+            }
             drop(admitted.send(Ok(node)));
             tracing::info!(%node, "agent connected");
         }
+    }
+
+    /// A step is to be killed: an agent that is away, or whose stream breaks before it hears of it, hears of it when it is back.
+    pub(super) fn remember_kill(&mut self, id: JobId, step: StepKind) {
+        let jobs = &self.cluster.jobs;
+        let to_end = |(id, step): (JobId, StepKind), generation: Generation| {
+            let job = jobs.get(&id).filter(|job| job.generation == generation);
+            let step = job.and_then(|job| job.steps.get(&step));
+            step.is_some_and(|step| step.state == StepState::Running)
+        };
+        self.kills
+            .retain(|key, generation| to_end(*key, *generation));
+        if let Some(job) = jobs.get(&id) {
+            self.kills.insert((id, step), job.generation);
+        }
+    }
+
+    /// The word to kill the steps that are to be killed and whose end this node has not reported.
+    fn kills_on(&self, node: NodeId) -> Vec<ToAgent> {
+        let here = |((id, kind), generation): (&(JobId, StepKind), &Generation)| {
+            let job = self.cluster.jobs.get(id)?;
+            let step = job.steps.get(kind)?;
+            let open = job.generation == *generation
+                && step.shares.iter().any(|part| part.share.node == node)
+                && !step.reported.contains_key(&node);
+            open.then_some(ToAgent::Signal {
+                job: *id,
+                step: Some(*kind),
+                signal: SIGKILL,
+                group: false,
+            })
+        };
+        self.kills.iter().filter_map(here).collect()
     }
 
     /// Sends a message, in order. A full queue means that the agent does not keep up: it is cut off.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The number of `SIGKILL`.
-const SIGKILL: u8 = 9;
+pub(super) const SIGKILL: u8 = 9;
 
 pub(super) fn refuse(kind: RefusalKind, text: impl Into<String>) -> Refusal {
     Refusal {
@@ -294,6 +294,9 @@ impl Writer {
                     group: how.children,
                 },
             ));
+        }
+        if let (Some(step), SIGKILL) = (step, signal) {
+            self.remember_kill(id, step);
         }
         Ok(())
     }

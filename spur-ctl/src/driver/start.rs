@@ -112,6 +112,7 @@ impl Writer {
             },
             turn: 0,
             letters: None,
+            kills: BTreeMap::new(),
             programs: config.programs.clone(),
         };
         writer.configure(config)?;

@@ -8,7 +8,7 @@ use crate::store::{Batch, Loaded, StoreError};
 use spur_core::agent::order::ToAgent;
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
 use spur_core::event::NodeHello;
-use spur_core::id::{Gid, NodeName, Uid};
+use spur_core::id::{Gid, NodeName, StepKind, Uid};
 use spur_core::job::spec::{JobKind, JobSpec, Owner, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
@@ -512,5 +512,38 @@ async fn a_welcome_stays_small_however_much_its_jobs_carry() {
             other => panic!("{other:?}"),
         }
     }
+    bench.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_killed_while_its_agent_is_away_is_killed_when_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::start(dir.path());
+    drop(bench.connect("n1").await);
+    let (_, run) = bench.ask(run(1)).await;
+    assert!(run.await.unwrap().is_ok());
+    let cancel = |signal| Act::Cancel {
+        named: None,
+        jobs: vec![(JobId(1), None)],
+        signal,
+        batch_only: false,
+        step: Some(StepKind::Numbered(0)),
+        children: false,
+    };
+    let told = async |mut orders: mpsc::Receiver<ToAgent>| {
+        bench.flush().await;
+        let mut signals = Vec::new();
+        while let Ok(order) = orders.try_recv() {
+            if let ToAgent::Signal { step, signal, .. } = order {
+                signals.push((step, signal));
+            }
+        }
+        signals
+    };
+    bench.answer(cancel(Some(10))).await.unwrap();
+    assert_eq!(told(bench.connect("n1").await).await, []);
+    bench.answer(cancel(None)).await.unwrap();
+    let kill = [(Some(StepKind::Numbered(0)), 9)];
+    assert_eq!(told(bench.connect("n1").await).await, kill);
     bench.stop().await;
 }
