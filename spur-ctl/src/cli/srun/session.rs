@@ -435,7 +435,7 @@ impl<'a> Session<'a> {
             );
         }
         if self.unlaunched {
-            give_up(self.grant, self.own_job).await;
+            drop_step(self.grant, self.own_job).await;
         } else if self.own_job {
             settle(self.grant).await;
         }
