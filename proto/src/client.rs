@@ -3,7 +3,7 @@
 use crate::convert::BadMessage;
 use crate::{envelope, reply, wire};
 use hyper_util::rt::TokioIo;
-use spur_core::api::{Refusal, Reply, Request};
+use spur_core::api::{Refusal, RefusalKind, Reply, Request};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,6 +88,13 @@ fn socket(address: &str) -> Result<&Path, CallError> {
 }
 
 fn lost(error: &io::Error) -> CallError {
+    // It was never sent: see `envelope::seal`.
+    if error.kind() == io::ErrorKind::InvalidInput {
+        return CallError::Refused(Refusal {
+            kind: RefusalKind::Invalid,
+            text: format!("the request cannot be sent: {error}"),
+        });
+    }
     let closed = error.kind() == io::ErrorKind::UnexpectedEof;
     CallError::Lost(if closed {
         "it closed the connection".to_owned()

@@ -12,7 +12,7 @@ const PREFIX: usize = 4;
 /// What is reserved before a byte of the message has come: a peer that only announces much gets no more than this.
 const RESERVE_MAX: usize = 64 << 10;
 
-/// The message with its length. Fails with `InvalidData` if it is longer than `max` bytes.
+/// The message with its length. Fails with `InvalidInput` if it is longer than `max` bytes.
 pub fn seal(message: &impl Message, max: usize) -> io::Result<Vec<u8>> {
     seal_with(message.encoded_len(), max, |out| message.encode_raw(out))
 }
@@ -23,7 +23,10 @@ pub(crate) fn seal_with(
     max: usize,
     write: impl FnOnce(&mut Vec<u8>),
 ) -> io::Result<Vec<u8>> {
-    let prefix = u32::try_from(checked(len, max)?).map_err(|_| too_long(len, max))?;
+    let fits = |len| u32::try_from(checked(len, max).ok()?).ok();
+    // Told from what comes in too long: this was never sent.
+    let unsent = || io::Error::new(io::ErrorKind::InvalidInput, too_long(len, max).to_string());
+    let prefix = fits(len).ok_or_else(unsent)?;
     let mut bytes = Vec::with_capacity(PREFIX + len);
     bytes.extend(prefix.to_be_bytes());
     write(&mut bytes);
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn too_long_is_refused_on_both_sides_before_anything_is_held() {
         let long = seal(&message(1000), 999).unwrap_err();
-        assert_eq!(long.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(long.kind(), io::ErrorKind::InvalidInput);
         // What another protocol says first reads as a length of a thousand million.
         let other = read::<Output>(&mut &b"PRI * HTTP/2.0\r\n"[..], 1 << 24).unwrap_err();
         assert_eq!(other.kind(), io::ErrorKind::InvalidData);

@@ -72,12 +72,16 @@ impl Links {
         node: NodeId,
         session: u64,
     ) {
+        let mut silent = false;
         let why = loop {
             let message = match tokio::time::timeout(self.silence, from.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => break "it closed its stream".to_owned(),
                 Ok(Err(status)) => break status.message().to_owned(),
-                Err(_) => break format!("it was silent for {:?}", self.silence),
+                Err(_) => {
+                    silent = true;
+                    break format!("it was silent for {:?}", self.silence);
+                }
             };
             let word = match FromAgent::try_from(message) {
                 Ok(said) => self.word(&name, said),
@@ -99,7 +103,11 @@ impl Links {
         };
         tracing::info!(node = %name, "agent gone: {why}");
         self.inbox
-            .send(Input::Agent(AgentInput::Gone { node, session }))
+            .send(Input::Agent(AgentInput::Gone {
+                node,
+                session,
+                silent,
+            }))
             .await
             .ok();
     }

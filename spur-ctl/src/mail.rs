@@ -3,6 +3,7 @@
 use crate::driver::LETTERS_MAX;
 use crate::programs;
 use spur_core::effect::Letter;
+use spur_core::slurm::mail;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,12 +46,13 @@ impl Mailer {
 
     async fn send(&self, letter: Letter) {
         let (job, to) = (letter.job, self.address(&letter));
-        // An address is data, whatever it looks like.
-        if to.is_empty() || to.starts_with('-') {
+        if !mail::is_address(&to) {
             tracing::warn!(%job, to, "no mail is sent to such an address");
             return;
         }
-        let args = ["-s".into(), letter.subject.into(), to.clone().into()];
+        // A line of a header, whatever the job's name holds.
+        let subject = letter.subject.replace(char::is_control, " ");
+        let args = ["-s".into(), subject.into(), to.clone().into()];
         let program = self.program();
         let outcome = programs::run(&program, args, letter.env, WITHIN).await;
         match outcome.trouble() {
@@ -154,7 +156,18 @@ mod tests {
     #[tokio::test]
     async fn many_are_all_sent_and_an_option_is_no_address() {
         let mut many = vec![letter("alice", true); 30];
-        many.push(letter("-oQ/tmp", false));
+        many.extend(["-oQ/tmp", "|touch x", "/etc/motd"].map(|to| letter(to, false)));
         assert_eq!(sent(None, many).await.len(), 30);
+    }
+
+    #[tokio::test]
+    async fn a_subject_is_one_line() {
+        let mut named = letter("alice", true);
+        named.subject = "Name=a\nBcc: all\r\u{7f} Ended".to_owned();
+        let mails = sent(None, vec![named]).await;
+        assert!(
+            mails[0].starts_with("<-s>\n<Name=a Bcc: all   Ended>\n"),
+            "{mails:?}"
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::driver::{Act, Answer, Ask, Await, Command, Input, Watch};
 use crate::front::auth::Users;
 use crate::readers::Readers;
 use crate::usage::Usage;
-use owners::{each_owned, mine, owned, targets};
+use owners::{each_owned, joined, mine, owned, targets};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply, Request};
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::step::StepSpec;
@@ -217,7 +217,7 @@ impl Service {
             Request::Step { job, step } => {
                 Act::Step(mine(&view, caller, job)?, Box::new(step)).into()
             }
-            Request::Attach { job, step } => Act::Attach(own(job)?, step).into(),
+            Request::Attach { job, step } => Act::Attach(joined(&view, caller, job)?, step).into(),
             Request::Finish { job, exit } => Act::Finish(own(job)?, exit).into(),
             Request::Cancel {
                 filter,

@@ -10,10 +10,10 @@ use crate::cluster::{Cluster, SOON};
 use crate::procs::Process;
 use crate::user::{NOBODY, Output, User};
 use fastrand::Rng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::process::Child;
 use std::time::{Duration, Instant};
-use work::{Act, Made, Submission, Work};
+use work::{Act, Made, Record, Submission, Work};
 
 /// Nodes, and GPUs on each.
 const NODES: u32 = 3;
@@ -27,7 +27,7 @@ const CALM_MS: u64 = 500;
 /// What came of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Jobs whose submission was acknowledged, and tasks among them.
+    /// Jobs whose submission was acknowledged, and tasks among them: all were looked at.
     pub jobs: usize,
     /// Times that a daemon was killed: the controller, agents.
     pub kills: (u32, u32),
@@ -213,12 +213,13 @@ impl Chaos {
             }
             std::thread::sleep(Duration::from_millis(500));
         }
-        self.outcome.jobs = self.work.iter().map(|made| made.work.expect.len()).sum();
+        let heard = self.work.iter().filter(|made| made.heard);
+        self.outcome.jobs = heard.map(|made| made.work.expect.len()).sum();
     }
 }
 
-/// State and exit code by job, as the accounting record has them.
-fn record(cluster: &Cluster) -> BTreeMap<String, (String, String)> {
+/// The accounting record.
+fn record(cluster: &Cluster) -> Record {
     let args = [
         "sacct",
         "-n",
@@ -228,12 +229,16 @@ fn record(cluster: &Cluster) -> BTreeMap<String, (String, String)> {
         "-S",
         "now-1days",
         "-o",
-        "JobID,State,ExitCode",
+        "JobID,JobName,State,ExitCode",
     ];
     let shown = cluster.run(User::Root, &args);
-    let row = |line: &str| {
-        let mut cells = line.split('|').map(str::to_owned);
-        Some((cells.next()?, (cells.next()?, cells.next()?)))
-    };
-    shown.out.lines().filter_map(row).collect()
+    let mut record = Record::default();
+    for line in shown.out.lines() {
+        let cells: Vec<String> = line.split('|').map(str::to_owned).collect();
+        if let Ok([id, name, state, code]) = <[String; 4]>::try_from(cells) {
+            record.names.insert(name, id.clone());
+            record.jobs.insert(id, (state, code));
+        }
+    }
+    record
 }

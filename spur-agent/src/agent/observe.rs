@@ -5,7 +5,7 @@ use crate::act;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::fence::node::chain;
 use crate::journal::{self, Phase};
-use crate::launch::{self, ExitRecord, Supervisor, exit_record, steps_dir};
+use crate::launch::{self, Supervisor, exit_record, steps_dir};
 use spur_core::agent::reconcile::{JobPhase, StepPhase};
 use spur_core::id::{JobId, StepKind};
 use spur_core::resources::IdSet;
@@ -32,7 +32,6 @@ impl Agent {
             match entry.phase {
                 // Nothing ran yet: the controller orders it again.
                 Phase::Preparing => self.drop_unfinished(job),
-                Phase::Ready | Phase::Ending if self.drop_orphaned(job, &entry) => {}
                 Phase::Ready | Phase::Ending => self.take_over(job, entry),
             }
         }
@@ -52,34 +51,6 @@ impl Agent {
         match outcome {
             Ok(_) => self.journalled(|journal| journal.forget(job)),
             Err(why) => tracing::error!(%job, why, "an unfinished set-up cannot be removed"),
-        }
-    }
-
-    /// Removes a job of which a step ended because no agent was here for too long. The controller does not hear of it, as after a
-    /// start of the machine: the job counts as lost, whether the controller has given the node up yet or not.
-    fn drop_orphaned(&mut self, job: JobId, entry: &journal::Job) -> bool {
-        let orphaned = |step: &StepKind| {
-            let record = exit_record(&self.step_dir((job, *step)));
-            matches!(record, Ok(Some(ExitRecord { orphaned: true, .. })))
-        };
-        if !entry.steps.keys().any(orphaned) {
-            return false;
-        }
-        let gpus = entry.order.here().map(|here| here.share.gpus.clone());
-        let left = act::end(&self.node, job, &gpus.unwrap_or_default());
-        if !matches!(left, Ok(act::Left::Nothing)) {
-            return false;
-        }
-        match act::clean(&self.node, job, None) {
-            Ok(_) => {
-                tracing::warn!(%job, "it ended while this agent was away for too long; nothing of it is left");
-                self.journalled(|journal| journal.forget(job));
-                true
-            }
-            Err(failure) => {
-                tracing::error!(%job, why = failure.why, "an ended job cannot be removed");
-                false
-            }
         }
     }
 

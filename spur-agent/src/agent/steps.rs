@@ -290,6 +290,13 @@ impl Agent {
             }
         };
         match record {
+            // The controller gives the job up, or is about to: it hears that nothing is left of it, and not how the step ended.
+            Some(ExitRecord { orphaned: true, .. }) => {
+                tracing::warn!(%job, %step, "it ended while this agent was away for too long");
+                if !matches!(self.observed.jobs.get(&job), Some((_, JobPhase::Ending))) {
+                    self.kill(job);
+                }
+            }
             Some(ExitRecord {
                 failure: Some(why),
                 node_fault,

@@ -2,7 +2,7 @@
 
 use super::node::{Node, possible, wait};
 use super::orders::{batch, run};
-use spur_core::agent::order::{FromAgent, Report, ToAgent};
+use spur_core::agent::order::{FromAgent, JobOrder, Report, ToAgent};
 use spur_core::id::{Generation, JobId};
 
 /// A script that says that it runs, waits for the file `go`, and then looks what it can open.
@@ -115,6 +115,40 @@ fn a_step_of_which_nothing_ran_when_all_was_killed_is_started_anew_and_another_i
         node.controller.cleaned(1);
         node.finish();
     }
+}
+
+/// The controller may not have given the node up yet when the agent is back: the job is lost all the same, and does not run again
+/// under the same generation.
+#[test]
+fn a_job_that_ended_for_want_of_an_agent_is_lost_and_does_not_run_again() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    let script = "echo run >> runs; while :; do sleep 0.02; done";
+    let order = JobOrder {
+        node_timeout: 1,
+        ..super::orders::job(&node, 1, 5, &[1])
+    };
+    let step = batch(&node, &order, script);
+    node.controller.send(&ToAgent::Assign(order.clone()));
+    node.controller.send(&ToAgent::Launch(step.clone()));
+    node.text("runs");
+    node.kill_agent();
+    wait("the job ends by itself", || {
+        node.procs(1).is_empty().then_some(())
+    });
+    node.start_agent();
+    let hello = node.controller.hello(2);
+    assert_eq!(hello.jobs, [(JobId(1), Generation(5))]);
+    node.controller.welcome_to(5, [order], [step]);
+    let report = node.controller.report("what became of it", |report| {
+        matches!(report, Report::StepEnded { .. } | Report::Cleaned { .. })
+    });
+    assert!(matches!(report, Report::Cleaned { .. }), "{report:?}");
+    assert!(node.traces(1).is_empty());
+    assert_eq!(node.text("runs"), "run\n");
+    node.finish();
 }
 
 /// `kill -9` of the process that supervises the step in this folder.

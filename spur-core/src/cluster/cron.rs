@@ -77,7 +77,7 @@ impl Cluster {
     pub(super) fn on_cron_again(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
         let cron = job.cron().ok_or("the job is no entry of a crontab")?;
-        if !job.state.is_terminal() || !job.leftovers.is_empty() {
+        if !job.state.is_terminal() {
             return Err("the job is not over");
         }
         let restarts = job.restarts;
@@ -88,6 +88,7 @@ impl Cluster {
         self.requeue_job(at, id, None, None, fx)?;
         if let Some(job) = self.jobs.get_mut(&id) {
             (job.restarts, job.submitted, job.eligible) = (restarts, at, next);
+            job.avoid.clear();
             Arc::make_mut(&mut job.spec).begin = Some(next);
         }
         Ok(())

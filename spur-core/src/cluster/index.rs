@@ -176,10 +176,11 @@ fn job_due(job: &Job, min_job_age: u64) -> Option<(Millis, Due)> {
         | JobState::NodeFail
         | JobState::OutOfMemory
         | JobState::Deadline => {
-            let clean = job.leftovers.is_empty();
-            if clean && job.cron().is_some() {
+            // Also if something of it is left somewhere, as on a node that is lost: it starts nowhere before that may be.
+            if job.cron().is_some() {
                 return Some((job.ended?.plus_secs(CRON_PAUSE), Due::CronAgain(job.id)));
             }
+            let clean = job.leftovers.is_empty();
             clean.then_some((job.ended?.plus_secs(min_job_age), Due::Purge(job.id)))
         }
     }

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::job::limits::Size;
 use crate::job::state::Reason;
-use crate::node::{AdminState, Node};
+use crate::node::Node;
 use crate::partition::{Partition, PartitionState};
 use crate::slurm::constraint;
 use crate::time::TimeLimit;
@@ -56,13 +56,12 @@ pub(super) fn of_class(
     ))
 }
 
-/// A node where the job's last run may still go on: it never runs twice at once. A node that is given up keeps no job from running
-/// elsewhere; if it comes back, it is told to end what it has.
+/// A node where the job's last run may still go on: it never runs twice at once. A node that is lost keeps no job from running
+/// elsewhere: what it had has ended by then, or is ended when it comes back.
 fn still_ends<'a>(cluster: &'a Cluster, class: &Class) -> Option<&'a Node> {
     let nodes = class.unclean.iter();
     let mut nodes = nodes.filter_map(|id| cluster.nodes.get(id));
-    let given_up = |node: &Node| node.lost || !node.connected && node.admin == AdminState::Down;
-    nodes.find(|node| !given_up(node))
+    nodes.find(|node| !node.lost)
 }
 
 /// Nodes of a partition that have registered.

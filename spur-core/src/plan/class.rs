@@ -30,7 +30,7 @@ pub(crate) struct Class {
     pub(crate) reservation: String,
     /// Nodes where the job failed to start, or where its last run is not cleaned up.
     pub(crate) shunned: BTreeSet<NodeId>,
-    /// Nodes where something of its last run may go on: it did not fail to start there, and they have not said that they are clean.
+    /// Nodes where something of its last run may go on: they have not said that they are clean.
     pub(crate) unclean: BTreeSet<NodeId>,
     /// The heterogeneous job that its only job leads.
     pub(crate) leads: Option<JobId>,
@@ -57,7 +57,7 @@ impl Class {
             size: Size::of(spec),
             reservation: spec.extras().reservation.clone(),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
-            unclean: job.uncleaned.difference(&job.avoid).copied().collect(),
+            unclean: job.uncleaned.clone(),
             leads: job.het.filter(|part| part.leads()).map(|part| part.leader),
             time_min,
             deadline: spec.extras().deadline.filter(|_| time_min.is_some()),

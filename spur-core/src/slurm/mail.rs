@@ -17,6 +17,18 @@ const EVENTS: [(&str, bool); 11] = [
     ("TIME_LIMIT", false),
 ];
 
+/// Whether this is an address, or several with commas between, that a program for mails can take for nothing else: such programs
+/// know addresses that are options, files (`/…`, `.…`) and commands (`|…`).
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    let sound = |c: char| c.is_ascii_alphanumeric() || "._%+@=-".contains(c);
+    let one = |address: &str| {
+        address.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && address.chars().all(sound)
+    };
+    text.split(',').all(one)
+}
+
 /// Something that a job's owner may want to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Occasion {
@@ -129,6 +141,31 @@ impl fmt::Display for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_no_option_no_file_and_no_command() {
+        for text in ["alice", "_svc", "a.b+c@x-1.example.org", "a@x,b@y"] {
+            assert!(is_address(text), "{text}");
+        }
+        for text in [
+            "",
+            ",",
+            "a,",
+            "-oQ/tmp",
+            "|sh",
+            "/etc/passwd",
+            "./x",
+            "a b",
+            "a@x,|sh",
+            "a\n@x",
+            "a;b",
+            "~!sh",
+            "a'@x",
+            "ä@x",
+        ] {
+            assert!(!is_address(text), "{text:?}");
+        }
+    }
 
     #[test]
     fn every_occasion_has_a_word_of_its_own() {

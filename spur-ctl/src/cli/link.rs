@@ -11,11 +11,11 @@ use tokio::runtime::{Builder, LocalOptions};
 
 /// How often a submission tries to reach a controller that is not there: it may be starting again. Ten seconds, as Slurm's commands
 /// try by its `MessageTimeout`.
-const CONNECT_TRIES: u32 = 20;
+pub const CONNECT_TRIES: u32 = 20;
 /// How often a step of a job that runs tries: a minute.
 const STEP_TRIES: u32 = 120;
 /// Pause between the tries.
-const CONNECT_PAUSE: Duration = Duration::from_millis(500);
+pub const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 /// How often a wait for a job looks for a controller that went away, one second apart.
 const WAIT_TRIES: u32 = 600;
 
@@ -106,7 +106,7 @@ pub fn question_patiently(ahead: Option<Line>, request: &Request) -> Result<Repl
         None => client::ask(&address, request),
     };
     let find = request_id(request).map(|request_id| Request::Submission { request_id });
-    let (mut lost, somewhere) = (false, client::unix_path(&address).is_some());
+    let (mut lost, somewhere) = (false, is_somewhere());
     for _ in 1..CONNECT_TRIES {
         let again = match answer {
             Err(CallError::Unreachable { .. }) => somewhere,
@@ -143,6 +143,11 @@ fn request_id(request: &Request) -> Option<u64> {
     Some(spec.request_id).filter(|id| *id != 0)
 }
 
+/// Whether the controller's address is one at all: what is none is no better the next time.
+fn is_somewhere() -> bool {
+    client::unix_path(&address()).is_some()
+}
+
 /// Connects once.
 pub async fn connect() -> Result<Client, Trouble> {
     Client::connect(&address()).await.map_err(trouble)
@@ -154,7 +159,7 @@ pub async fn connect_patiently() -> Result<Client, Trouble> {
     loop {
         match connect().await {
             Ok(client) => return Ok(client),
-            Err(trouble) if tries == CONNECT_TRIES => return Err(trouble),
+            Err(trouble) if tries == CONNECT_TRIES || !is_somewhere() => return Err(trouble),
             Err(_) => {
                 tries += 1;
                 tokio::time::sleep(CONNECT_PAUSE).await;
@@ -185,10 +190,15 @@ pub async fn ask_again(request: &Request) -> Result<Reply, Trouble> {
     insist(request, STEP_TRIES, CONNECT_PAUSE).await
 }
 
+/// Asks something last that may be asked again, for as long as a submission would try.
+pub async fn settle(request: &Request) -> Result<Reply, Trouble> {
+    insist(request, CONNECT_TRIES, CONNECT_PAUSE).await
+}
+
 async fn insist(request: &Request, tries: u32, pause: Duration) -> Result<Reply, Trouble> {
     for _ in 0..tries {
         match ask(request).await {
-            Err(Trouble::Contact(_)) => tokio::time::sleep(pause).await,
+            Err(Trouble::Contact(_)) if is_somewhere() => tokio::time::sleep(pause).await,
             answer => return answer,
         }
     }

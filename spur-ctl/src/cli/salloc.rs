@@ -337,8 +337,8 @@ async fn watch(job: JobId) {
 }
 
 async fn finish(job: JobId, exit: ExitStatus) {
-    // A job that ended already, or a controller that is away and will notice: nothing more to do here.
-    link::ask(&Request::Finish { job, exit }).await.ok();
+    // A job that ended already, or a controller that stays away and will notice: nothing more to do here.
+    link::settle(&Request::Finish { job, exit }).await.ok();
 }
 
 fn start(

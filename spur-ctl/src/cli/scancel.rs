@@ -11,6 +11,7 @@ use spur_core::id::{JobId, StepId, StepKind, Uid};
 use spur_core::job::array::JobTarget;
 use spur_core::slurm::codes::{StateFilter, parse_job_state};
 use spur_core::slurm::signal;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 /// What is to be sent.
@@ -187,13 +188,16 @@ fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Troub
             }
             Ok(Reply::Done) => {}
             Ok(_) => return Err(link::unexpected()),
+            // Of jobs that were named each hears why; what others a filter meant is not known.
             Err(Trouble::Refused(refusal)) => {
-                let all: Vec<_> = target
-                    .filter
-                    .ids
-                    .iter()
-                    .map(|job| (*job, Some(refusal.clone())))
-                    .collect();
+                let targets = target.filter.targets.iter().map(|target| target.job);
+                let named: BTreeSet<JobId> =
+                    target.filter.ids.iter().copied().chain(targets).collect();
+                if named.is_empty() {
+                    return Err(Trouble::Refused(refusal));
+                }
+                let refused = |job| (job, Some(refusal.clone()));
+                let all: Vec<_> = named.into_iter().map(refused).collect();
                 worst = worst.max(report(options, target.step, blow, &all));
             }
             Err(trouble) => return Err(trouble),

@@ -79,10 +79,17 @@ impl Writer {
                     self.said(turn, node, word);
                 }
             }
-            AgentInput::Gone { node, session } => {
+            AgentInput::Gone {
+                node,
+                session,
+                silent,
+            } => {
                 if self.links.is_current(node, session) {
                     self.links.by_node.remove(&node);
                     self.propose_quietly(turn, Event::NodeDisconnected { node });
+                    if silent {
+                        self.propose_quietly(turn, Event::NodeLost { node });
+                    }
                 }
             }
         }
@@ -298,7 +305,7 @@ impl Writer {
                     self.links.cut(node);
                 }
             }
-            AgentInput::Gone { node, session } => {
+            AgentInput::Gone { node, session, .. } => {
                 if self.links.is_current(node, session) {
                     self.links.cut(node);
                 }

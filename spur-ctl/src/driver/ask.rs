@@ -230,6 +230,8 @@ pub enum AgentInput {
         node: NodeId,
         /// Which stream.
         session: u64,
+        /// For want of any word, for as long as makes a node lost: nothing more is waited for.
+        silent: bool,
     },
 }
 

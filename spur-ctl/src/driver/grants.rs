@@ -100,7 +100,8 @@ impl Writer {
 
     /// The job that this request made already.
     pub(super) fn submission(&self, request: u64, caller: &Caller) -> Answer {
-        let mut jobs = self.cluster.jobs.values();
+        // The newest first: what is looked for was just made.
+        let mut jobs = self.cluster.jobs.values().rev();
         let same = |job: &&Job| {
             let first = job.het.is_none_or(HetPart::leads);
             first && job.spec.request_id == request && job.spec.owner.uid == caller.uid

@@ -178,6 +178,7 @@ fn spec_fits(spec: &JobSpec) -> Result<(), Refusal> {
 
 fn step_fits(step: &StepSpec) -> Result<(), Refusal> {
     text("step name", &step.name, TEXT_MAX)?;
+    list("list of excluded nodes", step.exclude.len())?;
     list("node list", step.nodelist.len())
 }
 

@@ -66,8 +66,10 @@ pub(super) struct Work {
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) work: Work,
-    /// Its number; empty if the submission was not answered.
+    /// Its number; empty if that is not known.
     pub(super) id: String,
+    /// The submission was answered, or `srun` ended as it must.
+    pub(super) heard: bool,
     /// It was seen to have left the queue.
     pub(super) seen_ended: bool,
 }
@@ -253,9 +255,10 @@ impl Work {
             return self.ran(&output);
         }
         let id = output.out.trim().to_owned();
-        let made = |id| {
+        let made = |id: String| {
             Box::new(Made {
                 work: self.clone(),
+                heard: !id.is_empty(),
                 id,
                 seen_ended: false,
             })
@@ -263,7 +266,8 @@ impl Work {
         match output.code {
             0 if id.parse::<u32>().is_ok() => Submission::Acknowledged(made(id)),
             0 => Submission::Wrong(format!("{}: sbatch said {id:?}", self.name)),
-            _ => Submission::Unknown(made(String::new())),
+            _ if unheard(&output) => Submission::Unknown(made(String::new())),
+            _ => Submission::Wrong(format!("{}: sbatch came to {output:?}", self.name)),
         }
     }
 
@@ -275,19 +279,28 @@ impl Work {
         let same = expect.is_some_and(|expect| {
             expect.code.map(i32::from) == Some(output.code) && expect.lines == Some(lines)
         });
-        let unheard = output.out.is_empty() && output.err.contains("Unable to contact");
         let name = self.name.clone();
         let made = Box::new(Made {
             work: self,
             id: String::new(),
+            heard: same,
             seen_ended: true,
         });
-        if same || unheard {
+        if same {
+            Submission::Acknowledged(made)
+        } else if output.out.is_empty() && unheard(output) {
             Submission::Unknown(made)
         } else {
             Submission::Wrong(format!("{name}: srun came to {output:?}"))
         }
     }
+}
+
+/// Whether a command gave up because nobody answered it.
+fn unheard(output: &Output) -> bool {
+    ["Unable to contact", "Zero Bytes were transmitted"]
+        .iter()
+        .any(|words| output.err.contains(words))
 }
 
 /// By its own exit code.
@@ -315,7 +328,12 @@ fn code(rng: &mut Rng) -> u8 {
     if rng.bool() { 0 } else { rng.u8(1..100) }
 }
 
-type Record = BTreeMap<String, (String, String)>;
+/// State and exit code, by job or task, and numbers of jobs by name.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub(super) jobs: BTreeMap<String, (String, String)>,
+    pub(super) names: BTreeMap<String, String>,
+}
 
 impl Made {
     /// What differs from what must have come of it.
@@ -351,18 +369,29 @@ impl Made {
         let own = task.clone().unwrap_or_default();
         let runs = fs::read_to_string(of(&own, "runs")).unwrap_or_default();
         let runs = runs.lines().count();
-        if self.id.is_empty() {
-            // It may have been taken, though nobody heard so.
-            return (runs > expect.runs).then(|| format!("began {runs} times"));
-        }
+        // Of a job whose number nobody heard the record has the name, if it was taken. `srun`'s own was: it ended with the right code.
+        let found = record
+            .names
+            .get(name)
+            .map(|id| id.split('_').next().unwrap_or(id));
+        let id = match (self.id.as_str(), found) {
+            ("", Some(id)) => id,
+            ("", None) if self.heard => {
+                return Some("the accounting record does not know it".to_owned());
+            }
+            ("", None) => {
+                return (runs > 0).then(|| format!("began {runs} times, and is not on record"));
+            }
+            (id, _) => id,
+        };
         if runs != expect.runs {
             return Some(format!("began {runs} times, not {}", expect.runs));
         }
         let key = match &task {
-            Some(task) => format!("{}_{task}", self.id),
-            None => self.id.clone(),
+            Some(task) => format!("{id}_{task}"),
+            None => id.to_owned(),
         };
-        let Some((state, code)) = record.get(&key) else {
+        let Some((state, code)) = record.jobs.get(&key) else {
             // As Slurm's, the record begins when a job may start.
             if expect.runs == 0 {
                 return None;

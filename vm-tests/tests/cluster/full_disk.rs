@@ -45,6 +45,15 @@ fn a_full_disk_refuses_clearly_and_loses_nothing() {
     let refused = refused.expect("a full disk is noticed");
     assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{refused:?}");
     assert!(refused.err.starts_with("sbatch: error: "), "{refused:?}");
+    // Whatever is asked for one job is refused in so many words.
+    let one = acknowledged.first().expect("one was taken").clone();
+    for words in [["scancel", &one], ["scancel", "--user=nobody"]] {
+        let output = daemons.run(NOBODY, &words);
+        assert!(
+            output.code == 1 && output.err.contains("disk is full"),
+            "{words:?}: {output:?}"
+        );
+    }
     let known = |daemons: &Daemons| -> BTreeSet<String> {
         let shown = daemons
             .run(User::Root, &["squeue", "-h", "-o", "%i"])

@@ -96,6 +96,28 @@ fn an_entry_begins_again_at_its_next_time_under_the_same_number() {
 }
 
 #[test]
+fn an_entry_goes_on_after_a_node_that_is_lost_with_something_of_it() {
+    let mut world = World::new(2, 8);
+    let (job, _) = both(&mut world);
+    world.now = world.job(job).eligible;
+    world.plan();
+    let node = world.job(job).allocation[0].node;
+    world.step_ended(job, StepKind::Batch, node.0, OK);
+    assert!(!world.job(job).uncleaned.is_empty());
+    let (due, _) = world.cluster.next_deadline(world.now).unwrap();
+    assert_eq!(world.cluster.expired(due), [Event::CronAgain { job }]);
+    world.does(Event::CronAgain { job });
+    world.now = world.job(job).eligible;
+    world.plan();
+    assert_eq!(world.job(job).reason, Reason::Cleaning);
+    world.does(Event::NodeDisconnected { node });
+    world.does(Event::NodeLost { node });
+    world.plan();
+    assert_eq!(world.job(job).state, JobState::Running);
+    assert_ne!(world.job(job).allocation[0].node, node);
+}
+
+#[test]
 fn a_new_table_takes_the_place_of_the_old_one() {
     let mut world = World::new(1, 8);
     let (runs_on, waits) = both(&mut world);

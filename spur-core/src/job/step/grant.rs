@@ -8,6 +8,8 @@ use crate::job::Job;
 use crate::job::state::JobState;
 use crate::plan::fit::deal;
 use crate::resources::{GpuCount, IdSet, NodeShare};
+use crate::slurm::multi_prog::TASK_MAX;
+use std::collections::BTreeSet;
 
 /// The shares of a step in a running job, in node order. Without `-c`, a step may use all CPUs that the job holds on its
 /// nodes, as Slurm has it; memory is always the job's. GPUs that it asks for by number are not shared with other running
@@ -89,23 +91,22 @@ fn choose_nodes<'a>(
         let node = cluster.nodes.get(&share.node);
         node.map(|node| node.name.as_str())
     };
-    let among = |names: &[String], share: &NodeShare| {
-        let own = name_of(share);
-        names.iter().any(|name| Some(name.as_str()) == own)
+    let listed_names: BTreeSet<&str> = spec.nodelist.iter().map(String::as_str).collect();
+    let excluded: BTreeSet<&str> = spec.exclude.iter().map(String::as_str).collect();
+    let among = |names: &BTreeSet<&str>, share: &NodeShare| {
+        name_of(share).is_some_and(|own| names.contains(own))
     };
-    let named = |share: &&&NodeShare| among(&spec.nodelist, share);
-    let missing = spec.nodelist.iter().find(|name| {
-        !held
-            .iter()
-            .any(|share| Some(name.as_str()) == name_of(share))
-    });
+    let named = |share: &&&NodeShare| among(&listed_names, share);
+    let own: BTreeSet<&str> = held.iter().filter_map(name_of).collect();
+    let mut asked = spec.nodelist.iter();
+    let missing = asked.find(|name| !own.contains(name.as_str()));
     if let Some(name) = missing {
         let text = format!("node {name} is not in the job's allocation");
         return Err(refuse(RefusalKind::InvalidNode, &text));
     }
     let all: Vec<&NodeShare> = held
         .iter()
-        .filter(|share| !among(&spec.exclude, share))
+        .filter(|share| !among(&excluded, share))
         .collect();
     let listed = spec.nodelist.len();
     let from = spec.relative.unwrap_or(0) as usize;
@@ -154,6 +155,11 @@ fn deal_tasks(job: &Job, spec: &StepSpec, nodes: &[&NodeShare]) -> Result<Vec<u3
         (0, each) => each.saturating_mul(per_node),
         (tasks, _) => tasks,
     };
+    // Before anything is done for each: with `--overcommit` no room bounds them.
+    if tasks > TASK_MAX {
+        let text = format!("a step of {tasks} tasks: at most {TASK_MAX} are possible");
+        return Err(refuse(RefusalKind::Invalid, &text));
+    }
     deal(tasks, &room).ok_or_else(too_many)
 }
 

@@ -340,3 +340,30 @@ fn only_running_jobs_get_steps() {
     world.does(Event::Cancelled { job, by: Uid(0) });
     assert_eq!(refused(&world, job, &step()), RefusalKind::AlreadyDone);
 }
+
+#[test]
+fn no_step_has_more_tasks_than_can_be_numbered() {
+    let mut world = World::new(2, 8);
+    let job = world.start(gang(2, 1));
+    for (tasks, tasks_per_node) in [(65_536, 0), (u32::MAX, 0), (0, 40_000), (0, u32::MAX)] {
+        for plane in [0, 1] {
+            let many = StepSpec {
+                tasks,
+                tasks_per_node,
+                plane,
+                overcommit: true,
+                ..step()
+            };
+            assert_eq!(refused(&world, job, &many), RefusalKind::Invalid);
+        }
+    }
+    let most = StepSpec {
+        tasks: 65_535,
+        overcommit: true,
+        ..step()
+    };
+    assert_eq!(
+        grant(&world.cluster, world.job(job), &most).unwrap().len(),
+        2
+    );
+}

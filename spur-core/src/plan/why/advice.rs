@@ -75,8 +75,10 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
         | Reason::NodeDown
         | Reason::RaisedSignal
         | Reason::OutOfMemory
-        | Reason::JobLaunchFailure
-        | Reason::Cleaning => None,
+        | Reason::JobLaunchFailure => None,
+        Reason::Cleaning => Some(
+            "`scontrol show node` says what does not end there; a machine that cannot get rid of it takes a restart".to_owned(),
+        ),
     }
 }
 

@@ -216,20 +216,18 @@ async fn resume(request: &Request, lost: Trouble) -> Result<Reply, Trouble> {
     if again(request, JobId(0)).is_none() {
         return Err(lost);
     }
-    let job = loop {
-        if let Some(job) = link::submitted(request).await? {
-            break job;
+    for _ in 0..link::CONNECT_TRIES {
+        let job = link::submitted(request).await?;
+        if let Some(again) = job.and_then(|job| again(request, job)).zip(job) {
+            return wait_on(again.1, &again.0).await;
         }
         let client = link::connect_patiently().await?;
         match link::call(&client, request).await {
-            Err(Trouble::Contact(_)) => {}
+            Err(Trouble::Contact(_)) => tokio::time::sleep(link::CONNECT_PAUSE).await,
             answer => return answer,
         }
-    };
-    match again(request, job) {
-        Some(again) => wait_on(job, &again).await,
-        None => Err(lost),
     }
+    Err(lost)
 }
 
 /// What is asked for once a job runs whose call broke; `None` for one that waits only for so long.
