@@ -192,24 +192,30 @@ fn a_running_step_can_be_joined_by_its_user() {
 }
 
 #[test]
-fn only_owner_and_operators_join_a_step() {
+fn only_owner_and_root_join_a_step() {
     if !possible() {
         return;
     }
-    let cluster = Cluster::up(1, 1);
+    let mut cluster = Cluster::up(1, 1);
+    cluster.configure("operators = [\"daemon\"]");
     let script = "mkfifo in; srun cat < in > out & exec 3> in; echo up >&3; until test -s out; do sleep 0.1; done; \
                   until test -e over; do sleep 0.1; done";
     let srun = cluster.spawn(NOBODY, &["sh", "-c", script]);
     let home = cluster.home(NOBODY);
     let ready = format!("until test -s {}/out; do sleep 0.1; done", home.display());
-    let other = sh(&cluster, UNKNOWN, &format!("{ready}; sattach 1.0"));
-    assert_eq!(
-        (other.code, other.err.as_str()),
-        (
-            1,
-            "sattach: error: Could not get job step info: Access/permission denied\n"
-        )
-    );
+    let operator = User::Id(1);
+    for user in [UNKNOWN, operator] {
+        let other = sh(&cluster, user, &format!("{ready}; sattach 1.0"));
+        assert_eq!(
+            (other.code, other.err.as_str()),
+            (
+                1,
+                "sattach: error: Could not get job step info: Access/permission denied\n"
+            )
+        );
+    }
+    // Who may else do much with it.
+    sh(&cluster, operator, "scontrol update JobId=1 Comment=seen").good();
     let root = format!("{ready}; (echo more; sleep 2) | timeout 3 sattach 1.0 | head -1");
     assert_eq!(sh(&cluster, User::Root, &root).out, "more\n");
     std::fs::write(home.join("over"), "").unwrap();
