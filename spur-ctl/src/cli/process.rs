@@ -6,6 +6,7 @@ use rustix::process::{Resource, getrlimit};
 use spur_core::slurm::raw;
 use spur_core::time::Millis;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,6 +88,20 @@ pub fn surroundings() -> Surroundings {
         request_id: request_id(),
         rlimits: limits(),
     }
+}
+
+/// All that a file has to say, up to so many bytes: a device or a pipe may never end.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub fn bounded(from: impl Read, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// The name by which the program was called.

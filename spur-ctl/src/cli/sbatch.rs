@@ -145,12 +145,7 @@ fn load(origin: &Origin) -> Result<(Vec<u8>, Option<PathBuf>), Failure> {
 }
 
 fn bounded(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
-    let mut script = Vec::new();
-    from.take(SCRIPT_MAX + 1).read_to_end(&mut script)?;
-    if script.len() as u64 > SCRIPT_MAX {
-        return Err(std::io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(script)
+    process::bounded(from, SCRIPT_MAX)
 }
 
 /// A name without a slash that is not here is looked for on `PATH`.

@@ -1,5 +1,7 @@
 //! `scrontab`: each user's table of jobs that begin again and again.
 
+mod edit;
+
 use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
@@ -14,8 +16,7 @@ use spur_core::job::extras::Cron;
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::slurm::codes;
 use spur_core::slurm::crontab::{self, Entry};
-use std::io::{IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{IsTerminal as _, Write as _};
 use uzers::os::unix::UserExt as _;
 
 /// What every message begins with.
@@ -48,14 +49,13 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     if edit {
         return edited(user);
     }
-    let table = match file.as_deref() {
-        None | Some("-") => bounded(stdin.lock()),
-        Some(path) => std::fs::File::open(process::path(path)).and_then(bounded),
+    let text = match file.as_deref() {
+        None | Some("-") => table(stdin.lock()),
+        Some(path) => std::fs::File::open(process::path(path)).and_then(table),
     };
     let from = file.as_deref().unwrap_or("-");
     let unread = |why: std::io::Error| Failure::fatal(NAME, format!("cannot read {from}: {why}"));
-    let table = table.map_err(unread)?;
-    match install(user, &table)? {
+    match install(user, &text.map_err(unread)?)? {
         Installed::Done => Ok(0),
         Installed::Not { told, .. } => {
             output::print(&told);
@@ -82,12 +82,8 @@ fn failed(trouble: &Trouble) -> Failure {
     Failure::fatal(NAME, trouble.text())
 }
 
-fn bounded(from: impl std::io::Read) -> std::io::Result<String> {
-    let mut text = Vec::new();
-    from.take(TABLE_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > TABLE_MAX {
-        return Err(std::io::ErrorKind::FileTooLarge.into());
-    }
+fn table(from: impl std::io::Read) -> std::io::Result<String> {
+    let text = process::bounded(from, TABLE_MAX)?;
     String::from_utf8(text).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }
 
@@ -252,27 +248,18 @@ fn of_entry(entry: &Entry, here: &Surroundings) -> Result<(JobSpec, Payload), Fa
     Ok((spec, payload))
 }
 
-/// Has the user edit the table until it is taken or given up.
+/// Has the user edit the table.
 fn edited(user: Uid) -> Result<u8, Failure> {
-    let before = kept(user)?;
-    let mut table = before.clone().unwrap_or_else(|| EMPTY.to_owned());
-    loop {
-        let after = in_editor(&table)?;
-        if before.as_ref() == Some(&after) {
-            output::complain(&[format!("{NAME}: No modification made")]);
-            return Ok(0);
-        }
-        let Installed::Not { lines, told } = install(user, &after)? else {
-            return Ok(0);
-        };
-        output::print(&format!(
-            "{told}The failed line(s) is commented out with #BAD:\nDo you want to retry the edit? (y/n) "
-        ));
-        if !again()? {
-            return Ok(0);
-        }
-        table = crontab::disabled(&after, lines.0, lines.1, "#BAD: ");
-    }
+    let offered = kept(user)?.unwrap_or_else(|| EMPTY.to_owned());
+    let folder = process::var("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
+    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(process::var);
+    let editor = editor.into_iter().find(|editor| !editor.is_empty());
+    let edit = edit::Edit {
+        offered: &offered,
+        editor: &editor.unwrap_or_else(|| "vi".to_owned()),
+        folder: &process::path(&folder),
+    };
+    edit.run(|table| install(user, table), again)
 }
 
 /// Reads a `y` or an `n`; the end of the input is an `n`.
@@ -290,36 +277,4 @@ fn again() -> Result<bool, Failure> {
             _ => output::print("Do you want to retry the edit? (y/n) "),
         }
     }
-}
-
-/// What an editor makes of a text, in a file that only this user can read.
-fn in_editor(text: &str) -> Result<String, Failure> {
-    let folder = process::var("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
-    let path = process::path(&format!("{folder}/scrontab-{}", std::process::id()));
-    let broken = |why: std::io::Error| {
-        let path = path.display();
-        Failure::fatal(
-            NAME,
-            format!("error writing to temp crontab file '{path}': {why}"),
-        )
-    };
-    let mut file = std::fs::File::options();
-    let file = file.write(true).create_new(true).mode(0o600).open(&path);
-    let mut file = file.map_err(broken)?;
-    let written = file.write_all(text.as_bytes()).map_err(broken);
-    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(process::var);
-    let editor = editor.into_iter().find(|editor| !editor.is_empty());
-    let editor = editor.unwrap_or_else(|| "vi".to_owned());
-    let edited = written.and_then(|()| {
-        let status = std::process::Command::new(&editor).arg(&path).status();
-        match status {
-            Ok(status) if status.success() => {
-                std::fs::File::open(&path).and_then(bounded).map_err(broken)
-            }
-            Ok(_) => Err(Failure::fatal(NAME, "editor returned non-zero exit code")),
-            Err(why) => Err(Failure::fatal(NAME, format!("cannot run {editor}: {why}"))),
-        }
-    });
-    std::fs::remove_file(&path).ok();
-    edited
 }

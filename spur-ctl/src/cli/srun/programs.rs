@@ -12,6 +12,9 @@ use spur_core::slurm::raw;
 use spur_proto::wire::TaskArgv;
 use std::path::Path;
 
+/// The longest file that is read: room for a long line of each task that there can be.
+const FILE_MAX: u64 = 16 << 20;
+
 /// What the tasks of a part of the command line run.
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -33,8 +36,15 @@ pub fn read(part: &mut Options) -> Result<Option<Programs>, Failure> {
         return Err(wrong("configuration file not specified"));
     };
     let name = process::text(file);
-    let bytes = std::fs::read(Path::new(file))
-        .map_err(|_| wrong(&format!("Unable to open configuration file {name}")))?;
+    let open = std::fs::File::open(Path::new(file));
+    let bytes = open.and_then(|open| process::bounded(open, FILE_MAX));
+    let bytes = bytes.map_err(|why| {
+        wrong(&if why.kind() == std::io::ErrorKind::FileTooLarge {
+            format!("configuration file {name} has more than {FILE_MAX} bytes")
+        } else {
+            format!("Unable to open configuration file {name}")
+        })
+    })?;
     let tasks = numbers::number(part, "ntasks", 1)?;
     let file = multi_prog::read(&raw::text(&bytes), &name, tasks)
         .map_err(|lines| wrong(&lines.join("\n")))?;
@@ -84,5 +94,22 @@ impl Programs {
             TaskArgv { task: *task, argv }
         };
         tasks.iter().map(own).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::flags::getopt::parse;
+
+    #[test]
+    fn a_file_that_never_ends_is_refused() {
+        let words = ["--multi-prog", "/dev/zero"].map(std::ffi::OsString::from);
+        let mut part = parse(Command::Srun, &words, Source::CommandLine).unwrap();
+        let refused = read(&mut part).unwrap_err();
+        assert_eq!(
+            refused.text,
+            format!("srun: error: configuration file /dev/zero has more than {FILE_MAX} bytes\n")
+        );
     }
 }
