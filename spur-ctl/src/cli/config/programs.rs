@@ -32,9 +32,10 @@ impl Programs {
     /// Takes one setting; or says why it is not carried over.
     pub(super) fn take(&mut self, (key, value): (&str, &str)) -> Option<&'static str> {
         match key.to_ascii_lowercase().as_str() {
-            "prolog" => self.prolog.push(value.to_owned()),
-            "epilog" => self.epilog.push(value.to_owned()),
-            "healthcheckprogram" => self.health = Some(value.to_owned()),
+            "prolog" => return added(&mut self.prolog, value),
+            "epilog" => return added(&mut self.epilog, value),
+            "healthcheckprogram" if is_one(value) => self.health = Some(value.to_owned()),
+            "healthcheckprogram" => return Some("only the absolute path of one program"),
             "healthchecknodestate" => return self.take_states(value),
             key => {
                 let Ok(number) = value.parse::<u64>() else {
@@ -94,6 +95,20 @@ impl Programs {
     }
 }
 
+/// Takes a program, or every one of a folder: nodes would fail with a path that they cannot follow, and be drained.
+fn added(programs: &mut Vec<String>, path: &str) -> Option<&'static str> {
+    if !is_one(path.strip_suffix("/*").unwrap_or(path)) {
+        return Some("only absolute paths, which may end in /* for every program of a folder");
+    }
+    programs.push(path.to_owned());
+    None
+}
+
+/// Whether a path is absolute and means one file.
+fn is_one(path: &str) -> bool {
+    path.starts_with('/') && !path.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +145,29 @@ mod tests {
         assert_eq!(left.len(), 2, "{left:?}");
         let never = of(&[("HealthCheckProgram", "/usr/sbin/nhc")]);
         assert_eq!(never.0, "");
+    }
+
+    #[test]
+    fn only_paths_that_nodes_can_follow_are_carried_over() {
+        for path in [
+            "/etc/slurm/prolog.d/*.sh",
+            "/etc/*/prolog",
+            "/etc/slurm/prolog.d/?",
+            "/etc/slurm/prolog.[ab]",
+            "/etc/{a,b}/*",
+            "prolog.sh",
+            "prolog.d/*",
+        ] {
+            for key in ["Prolog", "Epilog"] {
+                let (text, left) = of(&[(key, path), (key, "/b")]);
+                let taken = format!("\n[programs]\n{} = [\"/b\"]\n", key.to_lowercase());
+                assert_eq!((text, left.len()), (taken, 1), "{key}={path}");
+            }
+        }
+        for path in ["nhc", "/usr/sbin/nhc*", "/usr/sbin/*"] {
+            let health = [("HealthCheckInterval", "300"), ("HealthCheckProgram", path)];
+            let (text, left) = of(&health);
+            assert_eq!((text.as_str(), left.len()), ("", 1), "{path}");
+        }
     }
 }
