@@ -14,6 +14,7 @@ use crate::service::{Service, Settings};
 use crate::store::sqlite::Sqlite;
 use crate::usage::meter::Meters;
 use clap::Parser;
+use spur_core::agent::programs::NodePrograms;
 use spur_core::manage::Setting;
 use spur_core::resources::MemoryRequest;
 use std::ffi::OsString;
@@ -302,7 +303,21 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
         key: key.to_owned(),
         value,
     };
-    all.into_iter().map(setting).collect()
+    all.into_iter()
+        .chain(around_jobs(&config.programs))
+        .map(setting)
+        .collect()
+}
+
+/// Programs that are run before and after jobs, each with its own setting, and their timeouts.
+fn around_jobs(programs: &NodePrograms) -> impl Iterator<Item = (&'static str, String)> {
+    let named = |key: &'static str| move |program: &String| (key, program.clone());
+    let prolog = programs.prolog.iter().map(named("prolog"));
+    let epilog = programs.epilog.iter().map(named("epilog"));
+    prolog.chain(epilog).chain([
+        ("prolog_timeout", programs.prolog_timeout.to_string()),
+        ("epilog_timeout", programs.epilog_timeout.to_string()),
+    ])
 }
 
 async fn warn_of_unknown_operators(users: &Users) {
@@ -342,5 +357,29 @@ async fn asked_to_stop(shutdown: &Notify) {
         _ = term.recv() => tracing::info!("SIGTERM"),
         _ = int.recv() => tracing::info!("SIGINT"),
         () = shutdown.notified() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_around_jobs_are_settings_that_everybody_may_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("spur.toml");
+        let text = "cluster = \"c\"\n[programs]\nprolog = [\"/a\", \"/b/*\"]\nepilog = \"/c\"\nepilog_timeout = 7\n[[partition]]\nname = \"p\"\n";
+        std::fs::write(&file, text).unwrap();
+        let all = shown(&Config::read(&file).unwrap(), &file);
+        let of = |key: &str| {
+            let own = all.iter().filter(|setting| setting.key == key);
+            own.map(|setting| setting.value.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("prolog"), ["/a", "/b/*"]);
+        assert_eq!(of("epilog"), ["/c"]);
+        assert_eq!(
+            (of("prolog_timeout"), of("epilog_timeout")),
+            (vec!["0".to_owned()], vec!["7".to_owned()])
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! `scontrol show config`: every key that Slurm has, with what it is here.
 
-/// Keys and values in Slurm's order. What is in braces is asked of the controller.
+/// Keys and values in Slurm's order. What is in braces is asked of the controller; a key with `[*]` has a line for each of its values, and
+/// one whose value is not known is not there.
 pub(super) const TABLE: &str = "\
 AccountingStorageBackupHost = (null)\n\
 AccountingStorageEnforce = {enforce}\n\
@@ -43,7 +44,9 @@ DependencyParameters = (null)\n\
 DisableRootJobs = no\n\
 EioTimeout = 60\n\
 EnforcePartLimits = NO\n\
+Epilog[*] = {epilog}\n\
 EpilogMsgTime = 2000 usec\n\
+EpilogTimeout = {epilogsecs}\n\
 FairShareDampeningFactor = 1\n\
 FederationParameters = (null)\n\
 FirstJobId = 1\n\
@@ -126,8 +129,10 @@ PriorityWeightQOS = 0\n\
 PriorityWeightTRES = (null)\n\
 PrivateData = none\n\
 ProctrackType = proctrack/cgroup\n\
-PrologEpilogTimeout = 65534\n\
+Prolog[*] = {prolog}\n\
+PrologEpilogTimeout = {programsecs}\n\
 PrologFlags = (null)\n\
+PrologTimeout = {prologsecs}\n\
 PropagatePrioProcess = 0\n\
 PropagateResourceLimits = ALL\n\
 PropagateResourceLimitsExcept = (null)\n\
