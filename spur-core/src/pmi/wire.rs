@@ -70,22 +70,30 @@ impl Message {
             Dialect::Lines => (b" ", b"\n"),
             Dialect::Lengths => (b";", b";"),
         };
-        let mut body = [b"cmd=", self.command.as_bytes()].concat();
+        let mut body = b"cmd=".to_vec();
+        escape(self.command.as_bytes(), dialect, &mut body);
         for (key, value) in &self.pairs {
             body.extend_from_slice(between);
-            body.extend_from_slice(key.as_bytes());
+            escape(key.as_bytes(), dialect, &mut body);
             body.push(b'=');
-            for byte in value {
-                body.push(*byte);
-                if dialect == Dialect::Lengths && *byte == b';' {
-                    body.push(b';');
-                }
-            }
+            escape(value, dialect, &mut body);
         }
         body.extend_from_slice(end);
         match dialect {
             Dialect::Lines => body,
             Dialect::Lengths => [format!("{:DIGITS$}", body.len()).into_bytes(), body].concat(),
+        }
+    }
+}
+
+/// What a task sent in another form may hold what ends a word in this one: semicolons are doubled, and blanks
+/// and ends of lines, which a line's words cannot hold, become `_`.
+fn escape(text: &[u8], dialect: Dialect, body: &mut Vec<u8>) {
+    for byte in text {
+        match (dialect, byte) {
+            (Dialect::Lines, b' ' | b'\n') => body.push(b'_'),
+            (Dialect::Lengths, b';') => body.extend_from_slice(b";;"),
+            (Dialect::Lines | Dialect::Lengths, byte) => body.push(*byte),
         }
     }
 }

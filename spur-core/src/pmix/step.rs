@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most questions of a step that may wait for their answers.
 const ASKED_MAX: usize = 1 << 16;
 
+/// Most bytes that say which ranks take part in meetings that are not over.
+pub(super) const NAMED_MAX: usize = 16 << 20;
+
 /// Something to be told to nodes, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -44,6 +47,8 @@ pub struct Hub {
     meetings: BTreeMap<Meeting, BTreeMap<usize, Brought>>,
     /// Bytes in `meetings` and `asked`.
     held: usize,
+    /// Bytes of the meetings' own descriptions.
+    named: usize,
     /// Ranks that have ended: they come to no meeting any more.
     ended: BTreeSet<u32>,
     asked: BTreeMap<u32, Asked>,
@@ -57,6 +62,7 @@ impl Hub {
             nodes,
             meetings: BTreeMap::new(),
             held: 0,
+            named: 0,
             ended: BTreeSet::new(),
             asked: BTreeMap::new(),
             asks: 0,
@@ -92,6 +98,7 @@ impl Hub {
         last: bool,
     ) -> Result<Option<Delivery>, Stuck> {
         self.hold(data.len())?;
+        self.name(&meeting)?;
         let there = self.meetings.entry(meeting.clone()).or_default();
         let brought = there.entry(node).or_default();
         brought.data.extend(data);
@@ -108,6 +115,7 @@ impl Hub {
         let brought = self.meetings.remove(&meeting).unwrap_or_default();
         let all: Vec<u8> = brought.into_values().flat_map(|b| b.data).collect();
         self.held -= all.len();
+        self.named -= weight(&meeting);
         let messages = pieces(&all, |data, last| Message::Meet {
             meeting: meeting.clone(),
             data,
@@ -214,6 +222,20 @@ impl Hub {
         }))
     }
 
+    /// Counts a meeting that is new.
+    fn name(&mut self, meeting: &Meeting) -> Result<(), Stuck> {
+        if self.meetings.contains_key(meeting) {
+            return Ok(());
+        }
+        self.named += weight(meeting);
+        if self.named > NAMED_MAX {
+            return Err(Stuck(format!(
+                "the tasks name more than {NAMED_MAX} bytes of ranks for meetings that are not over"
+            )));
+        }
+        Ok(())
+    }
+
     fn hold(&mut self, bytes: usize) -> Result<(), Stuck> {
         self.held += bytes;
         if self.held > GATHERED_MAX {
@@ -223,6 +245,11 @@ impl Hub {
         }
         Ok(())
     }
+}
+
+/// What a meeting counts towards [`NAMED_MAX`].
+fn weight((_, ranks): &Meeting) -> usize {
+    size_of::<Meeting>() + size_of_val(ranks.as_slice())
 }
 
 fn takes_part(ranks: &[u32], rank: u32) -> bool {

@@ -1,5 +1,5 @@
 use super::layout::{Layout, Node, Process, Unfit};
-use super::step::{Delivery, Hub};
+use super::step::{Delivery, Hub, NAMED_MAX};
 use super::{CHUNK, Message, Purpose, pieces, status};
 
 fn node(name: &str, ranks: &[u32], program: u32) -> Node {
@@ -218,4 +218,21 @@ fn questions_go_to_the_node_that_knows_and_answers_to_who_asked() {
         last: true,
     };
     assert_eq!(hub.hear(0, ask(8, 5)), Ok(to(&[0], nobody)));
+}
+
+/// Nobody but this node comes to any of them.
+#[test]
+fn meetings_that_are_awaited_take_room() {
+    let meet = |first: u32| Message::Meet {
+        meeting: (Purpose::Fence, (first..first + (1 << 16)).collect()),
+        data: Vec::new(),
+        last: true,
+    };
+    let mut hub = Hub::new(vec![vec![0], vec![1 << 16]]);
+    let room = u32::try_from(NAMED_MAX >> 18).expect("it is a small number");
+    let mut heard = (1..=room).map(|first| hub.hear(0, meet(first)));
+    assert!(heard.any(|heard| heard.is_err()));
+    // What is over takes none.
+    let mut hub = Hub::new(vec![vec![1 << 16]]);
+    assert!((1..=room).all(|first| hub.hear(0, meet(first)).is_ok()));
 }

@@ -20,6 +20,9 @@ const DAY: u64 = 86_400;
 /// Days after which a time that did not come never comes: there is a 29th of February every eight years at least.
 const DAYS_MAX: u64 = 8 * 366 + 1;
 
+/// The longest command, with the variables put in: each may name the next one twice.
+const COMMAND_MAX: usize = 1 << 20;
+
 /// What a field may hold.
 struct Field {
     name: &'static str,
@@ -105,6 +108,9 @@ pub enum BadCrontab {
         /// The greatest.
         most: u32,
     },
+    /// The variables of the table make more of a command than there is room for.
+    #[error("with the variables put in, the command has more than {COMMAND_MAX} bytes")]
+    Long,
     /// No year has such a day.
     #[error("there is no such day in any year")]
     Never,
@@ -337,9 +343,8 @@ pub fn parse(table: &str) -> Result<Vec<Entry>, (u32, BadCrontab)> {
             return Err((number, BadCrontab::Short));
         }
         let written = text.strip_suffix(rest).unwrap_or_default().trim_end();
-        let put_in = |command: String, (name, value): &(&str, String)| {
-            command.replace(&format!("${name}"), value)
-        };
+        let mut given = variables.iter();
+        let command = given.try_fold(rest.trim_end().to_owned(), put_in);
         let options = std::mem::take(&mut options);
         entries.push(Entry {
             first: options.first().map_or(number, |(first, _)| *first),
@@ -347,10 +352,21 @@ pub fn parse(table: &str) -> Result<Vec<Entry>, (u32, BadCrontab)> {
             times,
             written: written.to_owned(),
             options,
-            command: variables.iter().fold(rest.trim_end().to_owned(), put_in),
+            command: command.map_err(|why| (number, why))?,
         });
     }
     Ok(entries)
+}
+
+/// A command with a variable's value in its places.
+fn put_in(command: String, (name, value): &(&str, String)) -> Result<String, BadCrontab> {
+    let name = format!("${name}");
+    let places = command.matches(&name).count();
+    let length = value.len().saturating_mul(places);
+    if command.len().saturating_add(length) > COMMAND_MAX {
+        return Err(BadCrontab::Long);
+    }
+    Ok(command.replace(&name, value))
 }
 
 /// `NAME=VALUE`, with blanks around the sign and quotes around the value, or without.

@@ -65,8 +65,9 @@ pub fn read(text: &str, name: &str, tasks: Option<u32>) -> Result<MultiProg, Vec
         let ranks = named.take(ranks).map_err(|why| invalid(Some(why)))?;
         lines.push(Line { ranks, argv });
     }
-    let missing = (0..named.tasks.max(1)).find(|task| !named.all && !named.seen.contains(task));
-    if let Some(task) = missing {
+    let mut tasks = 0..named.tasks.max(1);
+    let missing = tasks.find(|task| !named.seen.contains(task));
+    if let Some(task) = missing.filter(|_| !named.all) {
         return Err(vec![format!(
             "Configuration file {name} invalid, no record for task id {task}"
         )]);

@@ -78,10 +78,13 @@ impl Server {
     fn put_attribute(&mut self, message: &Message, answer: Message) -> Message {
         let key = message.get("key").unwrap_or_default().to_vec();
         let value = message.get("value").unwrap_or_default().to_vec();
-        self.held += key.len() + value.len();
-        if self.held > crate::pmi::STORE_MAX || key.is_empty() {
+        let before = self.attributes.get(&key);
+        let before = before.map_or(0, |value| key.len() + value.len());
+        let held = self.held - before + key.len() + value.len();
+        if held > crate::pmi::STORE_MAX || key.is_empty() {
             return failed(answer, "there is no room for this attribute");
         }
+        self.held = held;
         let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.wanted)
             .into_iter()
             .partition(|(wanted, _)| *wanted == key);

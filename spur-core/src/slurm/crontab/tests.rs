@@ -169,3 +169,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn variables_that_double_a_command_without_end_are_refused() {
+    let few = "A=$B $B\nB=x\n@daily $A\n";
+    assert_eq!(parse(few).unwrap()[0].command, "x x");
+    let many: String = (0..40)
+        .map(|n| format!("V{n}_=$V{0}_$V{0}_\n", n + 1))
+        .chain(["@daily $V0_\n".to_owned()])
+        .collect();
+    assert_eq!(parse(&many), Err((40, BadCrontab::Long)));
+}
