@@ -379,13 +379,16 @@ fn a_program_is_copied_to_its_nodes_first() {
     let path = home.join("tool");
     std::fs::write(&path, "#!/bin/sh\necho $0 $*\n").unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let script = "srun -N2 --bcast=$PWD/copy ./tool a b; salloc -Q srun --bcast ./tool c | sed \"s,$PWD/,,\"; \
+    let script = "srun -N2 --bcast=$PWD/copy ./tool a b; salloc -Q srun --bcast ./tool c | sed \"s,$PWD/,,\"; mkdir there; \
+                  salloc -Q srun -D there --bcast ../tool d | sed \"s,$PWD/,,\"; srun -D there --bcast ../tool e | sed \"s,$PWD/,,\"; \
                   srun --bcast=/none/copy ./tool; echo $?; srun --bcast nowhere; echo $?; until test -z \"$(squeue -h)\"; do sleep 0.1; done";
     let output = sh(&cluster, NOBODY, script);
     let home = home.display();
     assert_eq!(
         output.out,
-        format!("{home}/copy a b\n{home}/copy a b\nslurm_bcast_2.0 c\n1\n1\n"),
+        format!(
+            "{home}/copy a b\n{home}/copy a b\nslurm_bcast_2.0 c\nthere/slurm_bcast_3.0 d\nthere/slurm_bcast_4.0 e\n1\n1\n"
+        ),
         "{}",
         output.err
     );

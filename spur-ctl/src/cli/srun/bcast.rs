@@ -29,7 +29,17 @@ pub fn find(parts: &[Options], here: &Surroundings) -> Result<Option<PathBuf>, F
         return Ok(None);
     }
     let name = program(part);
-    let found = search(&name, here);
+    // As the tasks would find it.
+    let cwd = part
+        .value("chdir")
+        .map_or_else(|| here.cwd.clone(), |dir| here.absolute(dir));
+    let found = search(
+        &name,
+        &Surroundings {
+            cwd,
+            ..here.clone()
+        },
+    );
     found
         .map(Some)
         .ok_or_else(|| fatal(format!("Can not execute {name}")))
@@ -56,7 +66,10 @@ pub async fn copy(
     let to = match asked {
         Some(file) if !file.ends_with('/') => file.to_owned(),
         Some(dir) => format!("{dir}slurm_bcast_{step}"),
-        None => format!("{}/slurm_bcast_{step}", here.cwd),
+        None => {
+            let of = (&*granted.grant.job.spec, granted.own_job);
+            format!("{}/slurm_bcast_{step}", session::work_dir(part, here, of))
+        }
     };
     let nodes = &granted.grant.nodes;
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();

@@ -12,6 +12,7 @@ use crate::cli::flags::getopt::{Options, Source};
 use crate::cli::resolve::input::Surroundings;
 use crate::cli::resolve::{job, submission};
 use spur_core::api::Grant;
+use spur_core::job::spec::JobSpec;
 use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
@@ -113,11 +114,7 @@ fn open(
         Feed::None => Some(StdinTo::StdinNone(true)),
         Feed::Remote(_) => None,
     };
-    let work_dir = match (own_job, options.value("chdir")) {
-        (true, _) => grant.job.spec.work_dir.clone(),
-        (false, Some(dir)) => here.absolute(dir),
-        (false, None) => here.cwd.clone(),
-    };
+    let work_dir = work_dir(options, here, (&grant.job.spec, own_job));
     let limits = job::limits(options, here)?;
     let [task_prolog, task_epilog] = hooks.of_tasks();
     Ok(Open {
@@ -150,6 +147,19 @@ fn open(
         mpi: None,
         stdin_to,
     })
+}
+
+/// Where the tasks of a step begin, which is where its job does if it is all of that.
+pub fn work_dir(
+    options: &Options,
+    here: &Surroundings,
+    (job, own_job): (&JobSpec, bool),
+) -> String {
+    match (own_job, options.value("chdir")) {
+        (true, _) => job.work_dir.clone(),
+        (false, Some(dir)) => here.absolute(dir),
+        (false, None) => here.cwd.clone(),
+    }
 }
 
 /// Everything, byte by byte, unless `--export` cuts it down; then what srun adds.
