@@ -246,9 +246,7 @@ impl Client {
         if fs::read_to_string(&done).is_ok_and(|known| known == versions) {
             return Ok(python);
         }
-        fs::create_dir_all(cache()).context("making a folder")?;
-        fs::set_permissions(cache(), fs::Permissions::from_mode(0o755))
-            .context("letting users in")?;
+        make_cache(&cache())?;
         let make = ["-m", "venv", "--clear"];
         sh::run(Command::new(PYTHON).args(make).arg(&dir))?;
         let install = ["-m", "pip", "-q", "--disable-pip-version-check", "install"];
@@ -258,7 +256,33 @@ impl Client {
     }
 }
 
+/// Makes the folder of environments, for every user to enter. One that is there already stays as somebody wanted it.
+fn make_cache(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir).context("making a folder")?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).context("letting users in")
+}
+
 /// Where environments are kept: where every user may enter.
 fn cache() -> PathBuf {
     std::env::var_os("SPUR_CLIENTS").map_or_else(|| "/var/cache/spur-clients".into(), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_that_was_made_here_is_opened_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |dir: &Path| fs::metadata(dir).unwrap().permissions().mode() & 0o777;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        make_cache(dir.path()).unwrap();
+        assert_eq!(mode(dir.path()), 0o700);
+        let made = dir.path().join("made");
+        make_cache(&made).unwrap();
+        assert_eq!((mode(&made), mode(dir.path())), (0o755, 0o700));
+    }
 }
