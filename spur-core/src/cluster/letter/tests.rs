@@ -185,12 +185,12 @@ fn each_share_of_a_limit_is_told_once_in_a_run() {
         requeue: true,
         ..batch()
     };
-    let types = "TIME_LIMIT_50,TIME_LIMIT_90,TIME_LIMIT";
+    let types = "TIME_LIMIT_50,TIME_LIMIT_80,TIME_LIMIT_90,TIME_LIMIT";
     let job = world.submit(mailed(spec, types));
     planned(&mut world);
     let started = world.job(job).started.unwrap();
     let mut told = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let (due, _) = world.cluster.next_deadline(world.now).unwrap();
         let events = world.cluster.expired(due);
         world.now = crate::time::Millis(due.0 - 1_000);
@@ -201,7 +201,14 @@ fn each_share_of_a_limit_is_told_once_in_a_run() {
     let line = |share, time| {
         format!("Slurm Job_id=1 Name=x Reached {share}% of time limit, Run time {time}")
     };
-    assert_eq!(told, [line(50, "00:08:20"), line(90, "00:15:00")]);
+    assert_eq!(
+        told,
+        [
+            line(50, "00:08:20"),
+            line(80, "00:13:20"),
+            line(90, "00:15:00")
+        ]
+    );
     world.ignores(Event::LimitNears { job, percent: 90 });
     world.now = started.plus_secs(999);
     assert_eq!(

@@ -386,6 +386,10 @@ fn a_stopped_job_keeps_what_it_holds_and_its_limit_waits() {
     );
     let view = job_view(&world.cluster, world.job(job));
     assert_eq!((view.state, view.ended), (JobState::Suspended, None));
+    let other = world.submit(gang(1, 1));
+    world.plan();
+    let other = job_view(&world.cluster, world.job(other));
+    assert_eq!(other.state, JobState::Pending, "its GPU is kept");
     world.now = end.plus_secs(50);
     assert!(world.cluster.expired(world.now).is_empty());
     world.does(Event::Resumed { job });
@@ -419,7 +423,8 @@ fn a_job_is_as_if_something_else_had_been_asked_for() {
         throttle: None,
     });
     assert_eq!(world.job(job).reason, Reason::None);
-    end(&mut world, blocker, 0);
+    // With the dependency it would never start.
+    end(&mut world, blocker, 1);
     world.plan();
     assert_eq!(world.places(job), "n2:c0:g0:t1");
     let stolen = Event::JobChanged {

@@ -85,5 +85,6 @@ mod tests {
         assert_eq!(answers(quit, &[0, 500]), [Pass, End]);
         let plain = Interrupts::new(true, false);
         assert_eq!(answers(plain, &[0, 2000]), [Pass, Pass]);
+        assert_eq!(answers(plain, &[0, 300, 600]), [Pass, Pass, End]);
     }
 }
