@@ -10,6 +10,7 @@ use crate::supervise::creds;
 use crate::sys;
 use crate::sys::pmix::{Library, PmixError};
 use relay::Relay;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 use spur_core::id::{Gid, Uid};
 use spur_core::job::spec::Owner;
@@ -21,6 +22,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The (hidden) command by which a supervisor starts it.
 pub const COMMAND: &str = "pmix-server";
@@ -88,7 +90,11 @@ fn serve(socket: &UnixStream) -> Result<(), Failed> {
     let relay = Relay::new(socket.try_clone()?);
     let (server, tasks) = begin(start, &relay)?;
     relay.say(from_pmix::Kind::Ready(PmixReady { tasks }));
-    while let Some(ToPmix { kind }) = read_frame(&mut from)? {
+    loop {
+        await_message(socket, &relay)?;
+        let Some(ToPmix { kind }) = read_frame(&mut from)? else {
+            break;
+        };
         match kind {
             Some(to_pmix::Kind::Ended(rank)) => relay.ended(rank),
             Some(to_pmix::Kind::Pmix(message)) => relay.hear(&server, message.try_into()?),
@@ -96,6 +102,23 @@ fn serve(socket: &UnixStream) -> Result<(), Failed> {
         }
     }
     Ok(server.end()?)
+}
+
+/// Waits for the supervisor to say something, and does meanwhile what is due.
+fn await_message(socket: &UnixStream, relay: &Relay) -> io::Result<()> {
+    loop {
+        relay.give_up(Instant::now());
+        let left = relay
+            .due()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// Starts the library's server, and lets the tasks of this node in.

@@ -5,9 +5,14 @@ use spur_core::pmi;
 use spur_core::pmix::{Meeting, Message, pieces, status};
 use spur_proto::frame::write_frame;
 use spur_proto::wire::{Abort, FromPmix, from_pmix};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the library may take to answer for a rank that has ended. What the rank had put is there, and given at once; for what it never
+/// put the library would wait for ever.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Who waits, and what has come for it.
 #[derive(Debug)]
@@ -23,6 +28,10 @@ struct State {
     asks: u32,
     /// Questions of other nodes that the library has not answered: whom they are about.
     questions: BTreeMap<u32, u32>,
+    /// Ranks of this node that have ended.
+    ended: BTreeSet<u32>,
+    /// Questions about those, and when each is answered without the library: the first one first.
+    late: VecDeque<(Instant, u32)>,
 }
 
 /// What is under way.
@@ -70,7 +79,7 @@ impl Relay {
                 }
             }
             Message::Ask { id, rank } => {
-                self.state().questions.insert(id, rank);
+                self.question(id, rank, Instant::now());
                 server.ask(rank, id);
             }
             Message::Told {
@@ -87,18 +96,52 @@ impl Relay {
         }
     }
 
+    /// Another node asks about a rank of this one.
+    fn question(&self, id: u32, rank: u32, now: Instant) {
+        let mut state = self.state();
+        state.questions.insert(id, rank);
+        if state.ended.contains(&rank) {
+            state.late.push_back((now + ANSWER_WITHIN, id));
+        }
+    }
+
+    /// When the next question is to be answered without the library.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.state().late.front().map(|(at, _)| *at)
+    }
+
+    /// Answers the questions whose time has come: nothing was put.
+    pub(super) fn give_up(&self, now: Instant) {
+        let mut about = Vec::new();
+        let mut state = self.state();
+        while let Some((_, id)) = state.late.pop_front_if(|(at, _)| *at <= now) {
+            if state.questions.remove(&id).is_some() {
+                about.push(id);
+            }
+        }
+        drop(state);
+        self.nothing_of(about);
+    }
+
+    fn nothing_of(&self, about: Vec<u32>) {
+        for id in about {
+            self.send(told(id, status::NOT_FOUND, &[]));
+        }
+    }
+
     /// A rank of this node has ended: it puts nothing more.
     pub(super) fn ended(&self, rank: u32) {
         let mut about = Vec::new();
-        self.state().questions.retain(|id, of| {
+        let mut state = self.state();
+        state.ended.insert(rank);
+        state.questions.retain(|id, of| {
             if *of == rank {
                 about.push(*id);
             }
             *of != rank
         });
-        for id in about {
-            self.send(told(id, status::NOT_FOUND, &[]));
-        }
+        drop(state);
+        self.nothing_of(about);
     }
 }
 
@@ -174,5 +217,52 @@ impl Host for Arc<Relay> {
         if self.state().questions.remove(&id).is_some() {
             self.send(told(id, status, &data));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spur_proto::frame::read_frame;
+
+    /// What the supervisor hears next, if anything.
+    fn heard(from: &UnixStream) -> Option<Message> {
+        from.set_nonblocking(true).ok()?;
+        let mut reader = from;
+        let message = read_frame::<FromPmix>(&mut reader).ok().flatten()?;
+        let Some(from_pmix::Kind::Pmix(message)) = message.kind else {
+            panic!("it says something else");
+        };
+        message.try_into().ok()
+    }
+
+    fn nothing_of(id: u32) -> Option<Message> {
+        told(id, status::NOT_FOUND, &[]).pop()
+    }
+
+    #[test]
+    fn a_question_about_a_rank_that_has_ended_is_answered() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let relay = Relay::new(ours);
+        let start = Instant::now();
+        // Before its end, and after it.
+        relay.question(1, 4, start);
+        assert_eq!((relay.due(), heard(&theirs)), (None, None));
+        relay.ended(4);
+        assert_eq!(heard(&theirs), nothing_of(1));
+        relay.question(2, 4, start);
+        relay.question(3, 5, start);
+        let due = relay.due().unwrap();
+        relay.give_up(start);
+        assert_eq!(heard(&theirs), None);
+        relay.give_up(due);
+        assert_eq!(heard(&theirs), nothing_of(2));
+        assert_eq!((relay.due(), heard(&theirs)), (None, None), "5 may come");
+        // What it had put is there.
+        relay.question(6, 4, start);
+        Host::told(&relay, 6, status::SUCCESS, b"put".to_vec());
+        assert_eq!(heard(&theirs), told(6, status::SUCCESS, b"put").pop());
+        relay.give_up(due);
+        assert_eq!((relay.due(), heard(&theirs)), (None, None));
     }
 }
