@@ -36,6 +36,9 @@ const UNDYING_MAX: usize = 16;
 /// Those programs, to be reaped when they end.
 static UNDYING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
+/// A pipe never holds more (an unprivileged user's limit, `/proc/sys/fs/pipe-max-size`).
+const PIPE_MAX: usize = 1 << 20;
+
 /// Why a program did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
@@ -153,11 +156,7 @@ fn begin(path: &Path, env: &[(&str, String)]) -> io::Result<(Child, Output)> {
         .process_group(0);
     // The command holds the pipe's other end: it goes here, before the end of the output is waited for.
     let child = command.spawn()?;
-    let output = Output {
-        pipe: Some(reader),
-        kept: Vec::new(),
-    };
-    Ok((child, output))
+    Ok((child, Output::of(reader, OUTPUT_MAX)))
 }
 
 /// What came of it, once it has ended (`true`) or its time is over, or it cannot be waited for. In no case does it run on.
@@ -239,20 +238,36 @@ fn sweep(path: &Path, undying: &mut Vec<Child>) -> Result<(), ProgramError> {
 }
 
 /// What a program writes. Whatever else it started may hold the pipe open for ever: nobody waits for its end.
-struct Output {
+pub(crate) struct Output {
     pipe: Option<PipeReader>,
     kept: Vec<u8>,
+    kept_max: usize,
 }
 
 impl Output {
-    /// Reads what is there.
-    fn read(&mut self) {
-        let mut piece = [0; 4096];
-        while let Some(pipe) = &mut self.pipe {
+    /// Of a pipe that gives what is there and does not wait: its beginning is kept, the rest is thrown away.
+    pub(crate) fn of(pipe: PipeReader, kept_max: usize) -> Self {
+        Self {
+            pipe: Some(pipe),
+            kept: Vec::new(),
+            kept_max,
+        }
+    }
+
+    /// What was kept.
+    pub(crate) fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// Reads what is there, but no more than a pipe can hold: somebody may go on writing.
+    pub(crate) fn read(&mut self) {
+        let (mut piece, mut left) = ([0; 4096], PIPE_MAX);
+        while let Some(pipe) = self.pipe.as_mut().filter(|_| left > 0) {
             match pipe.read(&mut piece) {
                 Ok(0) => self.pipe = None,
                 Ok(read) => {
-                    let room = OUTPUT_MAX.saturating_sub(self.kept.len()).min(read);
+                    left = left.saturating_sub(read);
+                    let room = self.kept_max.saturating_sub(self.kept.len()).min(read);
                     self.kept.extend(piece.iter().take(room));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -264,7 +279,11 @@ impl Output {
 }
 
 /// Waits until the program has ended; whether it did in time.
-fn wait(child: &Child, output: &mut Output, within: Option<Duration>) -> io::Result<bool> {
+pub(crate) fn wait(
+    child: &Child,
+    output: &mut Output,
+    within: Option<Duration>,
+) -> io::Result<bool> {
     let pid = rustix::process::Pid::from_child(child);
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
     let deadline = within.map(|within| Instant::now() + within);
@@ -392,6 +411,8 @@ mod tests {
         let much = told("head -c 1000000 /dev/zero | tr '\\0' x; exit 1", 0).unwrap();
         assert!(much.len() < OUTPUT_MAX + 100, "{}", much.len());
         assert_eq!(told("sleep 30 & exit 0", 0), None);
+        // Nobody reads what it writes once its parent has ended, which ends it.
+        assert_eq!(told("yes & exit 0", 0), None);
     }
 
     #[test]

@@ -160,7 +160,8 @@ fn validate(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
         .tasks
         .iter()
         .flat_map(|task| task.argv.iter().chain(&task.env))
-        .chain(&spec.env);
+        .chain(&spec.env)
+        .chain([&spec.hooks.prolog, &spec.hooks.epilog]);
     let why = if spec.tasks.is_empty() {
         "it has no task here"
     } else if no_program {

@@ -43,6 +43,8 @@ const CLOSE_FROM: [u32; 2] = [PMI_FD.unsigned_abs(), ABOVE.unsigned_abs()];
 pub(crate) struct Child<'a> {
     pub(crate) spec: &'a StepLaunch,
     pub(crate) task: &'a TaskLaunch,
+    /// What runs before its program, in its process; empty: nothing.
+    pub(crate) prolog: &'a [u8],
     /// Path of the batch script, if the step has one.
     pub(crate) script: Option<&'a Path>,
     pub(crate) ends: ChildEnds,
@@ -313,7 +315,11 @@ impl Child<'_> {
             complain(node, &warning);
         }
         let warn = |warning: String| complain(node, &warning);
-        let (error, text) = program::execute((self.spec, self.task, self.pmix), self.script, warn);
+        let (error, text) = program::execute(
+            (self.spec, self.task, self.pmix),
+            (self.prolog, self.script),
+            warn,
+        );
         complain(node, &text);
         // The supervisor only logs it.
         drop(status::send(&status, &Status::NoExec(text), None));

@@ -5,12 +5,13 @@ use super::note;
 use super::plan::{ChildEnds, End};
 use super::status;
 use super::step::Step;
-use crate::launch::{Hooks, StepLaunch, TaskLaunch};
+use crate::launch::TaskLaunch;
+use crate::programs::{self, Output};
 use crate::sys;
 use serde_bytes::ByteBuf;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 /// How long a program after a task may take; Slurm's time for it.
 const EPILOG_MAX: Duration = Duration::from_secs(5);
 
-/// How much of what a program before a task prints is read.
-const PROLOG_MAX: u64 = 1 << 20;
+/// How much of what a program before a task prints is looked at.
+const PROLOG_MAX: usize = 1 << 20;
 
 /// Which of a task's programs runs, as Slurm tells it.
 const CONTEXT: &str = "SLURM_SCRIPT_CONTEXT";
@@ -47,28 +48,28 @@ pub(super) fn prolog(program: &[u8], env: &mut Env) -> Result<(), (i32, String)>
     let variables = env.iter();
     let variables =
         variables.map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)));
-    let child = Command::new(OsStr::from_bytes(program))
-        .env_clear()
-        .envs(variables)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
     let not_run = |error: io::Error| {
         let program = String::from_utf8_lossy(program);
         (1, format!("--task-prolog {program}: {}", reason(&error)))
     };
-    let mut child = child.map_err(not_run)?;
-    let mut said = Vec::new();
-    if let Some(pipe) = child.stdout.take() {
-        pipe.take(PROLOG_MAX)
-            .read_to_end(&mut said)
-            .map_err(not_run)?;
-    }
+    let (reader, writer) = io::pipe().map_err(not_run)?;
+    rustix::io::ioctl_fionbio(&reader, true).map_err(|errno| not_run(errno.into()))?;
+    // What it leaves behind may hold the pipe for as long as it likes: only the program is waited for.
+    let mut child = Command::new(OsStr::from_bytes(program))
+        .env_clear()
+        .envs(variables)
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .spawn()
+        .map_err(not_run)?;
+    let mut output = Output::of(reader, PROLOG_MAX);
+    programs::wait(&child, &mut output, None).map_err(not_run)?;
     let status = child.wait().map_err(not_run)?;
+    output.read();
     let code = status
         .code()
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    for line in lines(&said) {
+    for line in lines(output.kept()) {
         match line {
             Line::Export(name, value) => drop(env.insert(name.to_vec(), value.to_vec())),
             Line::Unset(name) => drop(env.remove(name)),
@@ -100,7 +101,7 @@ fn lines(said: &[u8]) -> impl Iterator<Item = Line<'_>> {
         let at = entry.iter().position(|byte| *byte == b'=')?;
         let (name, value) = entry.split_at_checked(at)?;
         let (name, value) = (name.trim_ascii(), value.get(1..)?);
-        let plain = !name.is_empty() && !value.contains(&0);
+        let plain = !name.is_empty() && !name.contains(&0) && !value.contains(&0);
         plain.then_some(Line::Export(name, value))
     })
 }
@@ -176,17 +177,13 @@ fn start(step: &Step<'_>, task: &TaskLaunch) -> io::Result<Epilog> {
         env,
         ..task.clone()
     };
-    let spec = StepLaunch {
-        hooks: Hooks::default(),
-        terminal: None,
-        ..step.spec.clone()
-    };
     let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::write(&go, &[0])?;
     let (ours, status) = status::pair()?;
     let child = Child {
-        spec: &spec,
+        spec: step.spec,
         task: &after,
+        prolog: &[],
         script: None,
         ends: ChildEnds {
             stdin: End::Null,
@@ -215,7 +212,7 @@ mod tests {
 
     #[test]
     fn only_lines_that_mean_something_count() {
-        let said = b"export A=1\nexport  B = two words \nexport C\nexport =x\nunset  D \nunset \nprint  hello\nprinted\nprint last";
+        let said = b"export A=1\nexport  B = two words \nexport C\nexport =x\nexport N\0=x\nexport N=\0\nunset  D \nunset \nprint  hello\nprinted\nprint last";
         let found: Vec<Line<'_>> = lines(said).collect();
         assert_eq!(
             found,

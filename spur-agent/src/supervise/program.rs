@@ -27,16 +27,16 @@ pub(crate) fn write_script(dir: &Path, script: &[u8], owner: &Owner) -> io::Resu
     Ok(path)
 }
 
-/// Executes the task's program under its user's resource limits; `warn` gets what cannot be limited. Returns only if that fails:
+/// Executes the task's program, or the script, after what runs before it, under its user's resource limits; `warn` gets what cannot be limited. Returns only if that fails:
 /// the exit code, which is Slurm's (the `errno`), and the message.
 pub(crate) fn execute(
     (spec, task, pmix): (&StepLaunch, &TaskLaunch, &[Vec<u8>]),
-    script: Option<&Path>,
+    (prolog, script): (&[u8], Option<&Path>),
     warn: impl Fn(String),
 ) -> (i32, String) {
     let mut env = environment(spec, task, pmix);
-    if !spec.hooks.prolog.is_empty()
-        && let Err(failed) = hooks::prolog(&spec.hooks.prolog, &mut env)
+    if !prolog.is_empty()
+        && let Err(failed) = hooks::prolog(prolog, &mut env)
     {
         return failed;
     }

@@ -141,6 +141,7 @@ impl<'a> Step<'a> {
             let child = Child {
                 spec: self.spec,
                 task,
+                prolog: &self.spec.hooks.prolog,
                 script: script.as_deref(),
                 ends,
                 status,

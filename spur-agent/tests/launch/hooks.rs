@@ -68,6 +68,36 @@ fn a_task_whose_program_before_it_fails_does_not_run() {
 }
 
 #[test]
+fn what_the_program_before_a_task_leaves_behind_holds_nothing_up() {
+    let bench = Bench::new();
+    // A name that cannot be one, more than is looked at, and somebody who holds the pipe.
+    let prolog = "echo export ADDED=1; printf 'export N\\0=x\\n'; head -c 3000000 /dev/zero | tr '\\0' x || exit 9; \
+                  echo; echo export LATE=1; sleep 1000 &";
+    let spec = StepLaunch {
+        hooks: around(&bench, Some(script(&bench, "prolog", prolog)), None),
+        ..bench.sh("echo $ADDED:${LATE-none}")
+    };
+    let heard = bench.run(&spec);
+    assert_eq!((heard.text(), heard.stderr.as_str()), ("1:none\n", ""));
+}
+
+#[test]
+fn programs_whose_paths_hold_a_nul_are_refused() {
+    let bench = Bench::new();
+    let nul = || bytes("/bin/true\0x");
+    let none = Default::default;
+    for (prolog, epilog) in [(nul(), none()), (none(), nul())] {
+        let spec = StepLaunch {
+            hooks: Hooks { prolog, epilog },
+            ..bench.sh("")
+        };
+        let refused = bench.launcher().start(&spec, &bench.dir(&spec), None);
+        let why = refused.unwrap_err().to_string();
+        assert!(why.contains("holds a NUL byte"), "{why}");
+    }
+}
+
+#[test]
 fn a_program_runs_after_each_task_as_its_user_in_its_fence() {
     let bench = Bench::new();
     let dir = bench.user_dir();
