@@ -39,6 +39,10 @@ pub(crate) fn clean(config: &Config) -> anyhow::Result<Vec<String>> {
     unmount_own(config, &mut done)?;
     let steps = steps_dir(&config.state_dir);
     if steps.exists() {
+        for step in std::fs::read_dir(&steps).into_iter().flatten().flatten() {
+            // By itself: the files of its user are a file system of their own.
+            remove_dir(&step.path())?;
+        }
         remove_dir(&steps)?;
         done.push(format!("removed {}", steps.display()));
     }

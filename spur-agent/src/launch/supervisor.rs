@@ -1,7 +1,7 @@
 //! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
 
 use super::record::{LOCK, encode, mark_starting, private_file};
-use super::{LaunchError, StepLaunch, failed};
+use super::{LaunchError, StepLaunch, failed, scratch};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
@@ -253,6 +253,8 @@ pub fn remove_dir(dir: &Path) -> Result<(), LaunchError> {
         }
         Ok(()) | Err(_) => {}
     }
+    // The rest is ours alone: nobody else can make folders there.
+    scratch::remove(&scratch::path(dir))?;
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result.map_err(failed("remove", dir)),

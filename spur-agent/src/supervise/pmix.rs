@@ -4,7 +4,7 @@
 use super::child::{Failure, become_server};
 use super::note;
 use super::step::{Phase, Step};
-use crate::launch;
+use crate::launch::{self, scratch};
 use crate::sys;
 use bytes::{Buf, BytesMut};
 use prost::Message as _;
@@ -17,11 +17,9 @@ use spur_proto::wire::{
     to_pmix,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -141,8 +139,9 @@ impl Pmix {
 impl Step<'_> {
     /// Starts the server. Tasks are made when it is ready.
     pub(crate) fn start_pmix(&mut self, step: &launch::Pmix) -> io::Result<()> {
-        let dir = self.dir.join("pmix");
-        make_dir(&dir, self.spec.owner.uid.0, self.spec.owner.gid.0)?;
+        let dir = scratch::path(self.dir);
+        let owner = &self.spec.owner;
+        scratch::make(&dir, owner.uid.0, owner.gid.0).map_err(io::Error::other)?;
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let (ours, theirs) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         let (canary, oom_score) = (self.spec.canary.as_deref(), self.oom_score.as_deref());
@@ -345,19 +344,9 @@ impl Step<'_> {
     /// Removes what is left of the server, and of the tasks in its folder.
     pub(crate) fn clear_pmix(&self) {
         if let Some(pmix) = &self.pmix
-            && let Err(error) = fs::remove_dir_all(&pmix.dir)
+            && let Err(error) = scratch::remove(&pmix.dir)
         {
-            note(&format!("could not remove {}: {error}", pmix.dir.display()));
+            note(&error.to_string());
         }
     }
-}
-
-/// Makes the folder, for its user alone.
-fn make_dir(dir: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    fs::DirBuilder::new().mode(0o700).create(dir)?;
-    std::os::unix::fs::chown(dir, Some(uid), Some(gid))
 }
