@@ -37,6 +37,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use step::Step;
 
@@ -45,6 +46,11 @@ const UNKNOWN_FDS: u32 = 5;
 
 /// Protects the supervisor from the out-of-memory killer, which should take the job instead.
 const OOM_SCORE_ADJ: &str = "-1000";
+
+/// Most lines of a step's log, and characters of a line: a job and its client can bring them about, and the log lies beside the agent's
+/// journal.
+const NOTES_MAX: usize = 1000;
+const NOTE_MAX: usize = 1024;
 
 /// Runs the supervisor of the step in `dir` until the step has ended.
 pub fn main(dir: &Path) -> ExitCode {
@@ -192,7 +198,18 @@ fn message(node: &str, text: &str) -> String {
 
 /// A line in the step's log.
 fn note(text: &str) {
-    eprintln!("{text}");
+    static NOTED: AtomicUsize = AtomicUsize::new(0);
+    match NOTED.fetch_add(1, Ordering::Relaxed) {
+        NOTES_MAX => eprintln!("there is more to say, which is left out"),
+        noted if noted < NOTES_MAX => eprintln!("{}", brief(text)),
+        _ => {}
+    }
+}
+
+/// The beginning of a text that may be long.
+fn brief(text: &str) -> &str {
+    let end = text.char_indices().nth(NOTE_MAX).map(|(at, _)| at);
+    end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
 fn now() -> Millis {

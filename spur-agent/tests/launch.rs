@@ -13,6 +13,7 @@ mod launch {
     pub mod fence;
     pub mod hooks;
     pub mod identity;
+    pub mod mpi;
     pub mod streams;
     pub mod support;
     pub mod terminal;

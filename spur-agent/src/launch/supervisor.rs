@@ -10,6 +10,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
+use spur_core::pmi::VALUE_MAX;
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Write};
@@ -162,6 +163,8 @@ fn validate(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
         .flat_map(|task| task.argv.iter().chain(&task.env))
         .chain(&spec.env)
         .chain([&spec.hooks.prolog, &spec.hooks.epilog]);
+    let mpi = spec.mpi.iter();
+    let mpi = mpi.flat_map(|mpi| [mpi.job.as_str(), mpi.mapping.as_str()]);
     let why = if spec.tasks.is_empty() {
         "it has no task here"
     } else if no_program {
@@ -170,6 +173,8 @@ fn validate(spec: &StepLaunch, dir: &Path) -> Result<(), LaunchError> {
         || has_nul(spec.work_dir.as_os_str().as_bytes())
     {
         "an argument, environment entry or path holds a NUL byte"
+    } else if mpi.into_iter().any(|text| text.len() >= VALUE_MAX) {
+        "what its tasks are told by MPI is longer than any value there"
     } else if !dir.is_absolute() || has_nul(dir.as_os_str().as_bytes()) {
         "its folder is not an absolute path"
     } else {

@@ -1,14 +1,22 @@
 //! The client's connection: frames in, frames out, neither side's queue without bound.
 
+use super::note;
 use bytes::{Buf, BytesMut};
 use prost::Message;
 use rustix::net::SendFlags;
-use spur_proto::frame::FRAME_MAX;
+use spur_core::pmi::node::HELD_MAX;
 use spur_proto::wire::{FromStep, ToStep, from_step};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// While more than this waits to be sent, no task's output is read: so a slow client slows its tasks, not our memory.
 const OUT_HIGH: usize = 256 << 10;
+
+/// When more than this waits to be sent, the client is taken for gone. What is said besides output is bounded by what the tasks hold at
+/// once, which is far less.
+const OUT_MAX: usize = HELD_MAX + (8 << 20);
+
+/// Longest message of a client: it becomes many times larger in memory than it was on its way. Senders stay far below it.
+const MESSAGE_MAX: usize = 2 << 20;
 
 /// How much is read from the client at once.
 const READ: usize = 64 << 10;
@@ -59,7 +67,8 @@ impl Client {
         !self.half_closed
     }
 
-    /// Queues a message. Only output is subject to [`Self::has_room`]; all else is small and bounded in number.
+    /// Queues a message. Only output and what tasks ask for by MPI are subject to [`Self::has_room`]; all else is small, and ends with
+    /// the connection where it is too much.
     pub(crate) fn queue(&mut self, kind: from_step::Kind) {
         let message = FromStep { kind: Some(kind) };
         message
@@ -69,6 +78,13 @@ impl Client {
 
     /// Sends what the socket takes now.
     pub(crate) fn flush(&mut self) -> Result<(), Gone> {
+        if self.waiting() > OUT_MAX {
+            note(&format!(
+                "a client takes nothing: {} bytes wait for it",
+                self.waiting()
+            ));
+            return Err(Gone);
+        }
         while self.wants_out() {
             match rustix::net::send(&self.socket, &self.outward, SendFlags::NOSIGNAL) {
                 Ok(count) => self.outward.advance(count),
@@ -119,7 +135,7 @@ fn length(bytes: &[u8]) -> Result<Option<(usize, usize)>, Gone> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate() {
         value |= usize::from(byte & 0x7f) << (7 * at);
-        if value > FRAME_MAX {
+        if value > MESSAGE_MAX {
             return Err(Gone);
         }
         if byte & 0x80 == 0 {

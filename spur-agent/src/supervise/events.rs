@@ -98,7 +98,8 @@ impl Step<'_> {
         }
         if let Some(client) = self.audience.client() {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, client.is_open() && stdin_room);
+            let pmix_room = self.pmix.as_ref().is_none_or(super::pmix::Pmix::has_room);
+            flags.set(PollFlags::IN, client.is_open() && stdin_room && pmix_room);
             flags.set(PollFlags::OUT, client.wants_out());
             all.push((
                 Source::Client,
@@ -115,13 +116,13 @@ impl Step<'_> {
                 PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI),
             ));
         }
+        let room = self.audience.has_room();
         if let Some(mpi) = &self.mpi {
-            let all_of = mpi.interests();
+            let all_of = mpi.interests(room);
             all.extend(
                 all_of.map(|(at, socket, flags)| (Source::Mpi(at), PollFd::new(socket, flags))),
             );
         }
-        let room = self.audience.has_room();
         if let Some((socket, flags)) = self.pmix.as_ref().and_then(|pmix| pmix.interest(room)) {
             all.push((Source::Pmix, PollFd::new(socket, flags)));
         }
@@ -231,7 +232,7 @@ impl Step<'_> {
                     _ => note(&format!("there is no signal {}", signal.number)),
                 },
                 Some(to_step::Kind::Window(size)) => self.resize(crate::compose::window(&size)),
-                Some(to_step::Kind::Exchange(exchange)) => self.exchanged(exchange),
+                Some(to_step::Kind::Exchange(exchange)) => self.exchanged(exchange)?,
                 Some(to_step::Kind::Abort(abort)) => self.abort(abort.code),
                 Some(to_step::Kind::Name(answer)) => self.name_answered(answer),
                 Some(to_step::Kind::Pmix(message)) => self.tell_pmix(message),

@@ -1,6 +1,7 @@
 //! MPI's process management interface: a socket for each task, answered here by `spur_core::pmi`; what concerns other nodes goes to
 //! them by way of the client.
 
+use super::client::Gone;
 use super::note;
 use super::step::{Phase, Step};
 use crate::launch::{self, StepLaunch};
@@ -8,7 +9,7 @@ use bytes::{Buf, BytesMut};
 use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use spur_core::job::state::ExitStatus;
-use spur_core::pmi::node::{Effect, Layout, Server};
+use spur_core::pmi::node::{Effect, Layout, Refused, Server};
 use spur_core::pmi::{Entry, NameRequest};
 use spur_proto::wire::{
     Abort, Exchange, KvsEntry, NameAnswer, NameAsk, StdinTaken, from_step, name_ask,
@@ -82,11 +83,14 @@ impl Mpi {
         Ok(theirs)
     }
 
-    /// What is waited for on which task's socket.
-    pub(crate) fn interests(&self) -> impl Iterator<Item = (usize, &OwnedFd, PollFlags)> {
-        self.peers.iter().enumerate().filter_map(|(at, peer)| {
+    /// What is waited for on which task's socket. Nothing is read while the client has no `room` for what may come of it.
+    pub(crate) fn interests(
+        &self,
+        room: bool,
+    ) -> impl Iterator<Item = (usize, &OwnedFd, PollFlags)> {
+        self.peers.iter().enumerate().filter_map(move |(at, peer)| {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, peer.outward.len() < OUT_HIGH);
+            flags.set(PollFlags::IN, room && peer.outward.len() < OUT_HIGH);
             flags.set(PollFlags::OUT, !peer.outward.is_empty());
             peer.socket.as_ref().map(|socket| (at, socket, flags))
         })
@@ -175,14 +179,31 @@ impl Step<'_> {
         inside
     }
 
-    /// All nodes are at the barrier.
-    pub(crate) fn exchanged(&mut self, exchange: Exchange) {
-        if let Some(mpi) = &mut self.mpi {
-            let entry = |entry: KvsEntry| -> Entry { (entry.key, entry.value) };
-            let entries = exchange.entries.into_iter().map(entry).collect();
-            let effects = mpi.server.exchanged(entries, exchange.last);
-            self.carry_out(effects);
+    /// All nodes are at the barrier. A client that says so unasked, or brings what no task may put, breaks the protocol.
+    pub(crate) fn exchanged(&mut self, exchange: Exchange) -> Result<(), Gone> {
+        let Some(mpi) = &mut self.mpi else {
+            return Err(Gone);
+        };
+        let entry = |entry: KvsEntry| -> Entry { (entry.key, entry.value) };
+        let entries = exchange.entries.into_iter().map(entry).collect();
+        match mpi.server.exchanged(entries, exchange.last) {
+            Ok(effects) => self.carry_out(effects),
+            // More may be under way.
+            Err(Refused::Full) if self.aborted.is_some() => {}
+            Err(full @ Refused::Full) => {
+                let why = full.to_string();
+                note(&why);
+                if let Some(first) = self.tasks.first() {
+                    self.say(first.id, &why);
+                }
+                self.abort(1);
+            }
+            Err(refused @ (Refused::NotAwaited | Refused::TooLong)) => {
+                note(&refused.to_string());
+                return Err(Gone);
+            }
         }
+        Ok(())
     }
 
     /// The client's word on a name.

@@ -2,8 +2,8 @@
 //! it says what is to be in their environments. What it says to the servers of other nodes goes to them by way of the client.
 
 use super::child::{Failure, become_server};
-use super::note;
 use super::step::{Phase, Step};
+use super::{brief, note};
 use crate::launch::{self, scratch};
 use crate::sys;
 use bytes::{Buf, BytesMut};
@@ -13,8 +13,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use spur_core::job::state::ExitStatus;
 use spur_proto::frame::take_frame;
 use spur_proto::wire::{
-    Abort, FromPmix, Pmix as Message, PmixNode, PmixStart, PmixStep, ToPmix, from_pmix, from_step,
-    to_pmix,
+    Abort, FromPmix, Pmix as Message, PmixEnv, PmixNode, PmixStart, PmixStep, ToPmix, from_pmix,
+    from_step, to_pmix,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,6 +25,13 @@ use std::time::{Duration, Instant};
 
 /// How much is read from the server at once.
 const READ: usize = 64 << 10;
+
+/// The server's socket never holds more (`net.core.wmem_default`, 208 KiB where nobody changed it): so when this much was read after a task
+/// ended, all that the server had said by then has come.
+const SOCKET_MAX: usize = 1 << 20;
+
+/// While more than this waits for the server to take it, the client's messages are not read.
+const OUT_HIGH: usize = 1 << 20;
 
 /// How long the server may take to begin.
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
@@ -67,6 +74,11 @@ impl Pmix {
         self.socket.as_ref().map(|socket| (socket, flags))
     }
 
+    /// Whether more may be said to the server: it takes what it is told.
+    pub(crate) fn has_room(&self) -> bool {
+        self.outward.len() < OUT_HIGH
+    }
+
     /// When something is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
@@ -97,11 +109,19 @@ impl Pmix {
         }
     }
 
-    /// Reads once; `false` when there is nothing more now.
-    fn read(&mut self) -> bool {
-        let Some(socket) = &self.socket else {
-            return false;
-        };
+    /// Reads what is there, until it is so much or more.
+    fn read_up_to(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0
+            && let Some(count) = self.read()
+        {
+            left = left.saturating_sub(count);
+        }
+    }
+
+    /// Reads once: how much; `None` when there is nothing more now.
+    fn read(&mut self) -> Option<usize> {
+        let socket = self.socket.as_ref()?;
         let mut bytes = [0; READ];
         // Descriptors that it might send along are not taken.
         match rustix::net::recv(socket, bytes.as_mut_slice(), RecvFlags::DONTWAIT) {
@@ -109,14 +129,14 @@ impl Pmix {
             Ok((count, _)) => {
                 let said = bytes.get(..count).unwrap_or_default();
                 self.inward.extend_from_slice(said);
-                return true;
+                return Some(count);
             }
-            Err(rustix::io::Errno::INTR) => return true,
-            Err(rustix::io::Errno::AGAIN) => return false,
+            Err(rustix::io::Errno::INTR) => return Some(0),
+            Err(rustix::io::Errno::AGAIN) => return None,
             Err(_) => {}
         }
         self.socket = None;
-        false
+        None
     }
 
     /// The next message that was read; one that makes no sense is the last.
@@ -214,11 +234,11 @@ impl Step<'_> {
         }
     }
 
-    /// Takes what the server has said: some of it, or all that is there.
+    /// Takes what the server has said: some of it, or all that is there now. Who goes on writing is not waited for.
     fn hear_pmix(&mut self, all: bool) {
         let Some(pmix) = &mut self.pmix else { return };
         let was_there = pmix.socket.is_some();
-        while pmix.read() && all {}
+        pmix.read_up_to(if all { SOCKET_MAX } else { 1 });
         while let Some(kind) = self.pmix.as_mut().and_then(Pmix::next) {
             self.pmix_says(kind);
         }
@@ -239,7 +259,13 @@ impl Step<'_> {
             from_pmix::Kind::Ready(ready) => {
                 let first = std::mem::take(&mut pmix.due).is_some() && self.tasks.is_empty();
                 if first && self.phase == Phase::Starting && self.record.failure.is_none() {
-                    let tasks = ready.tasks.into_iter();
+                    let ids: BTreeSet<u32> = self.spec.tasks.iter().map(|task| task.id).collect();
+                    let ours = |task: &PmixEnv| ids.contains(&task.rank);
+                    let nul = |entry: &Vec<u8>| entry.contains(&0);
+                    if ready.tasks.iter().any(|task| task.env.iter().any(nul)) {
+                        return self.fail("the PMIx server gives an entry with a NUL byte", false);
+                    }
+                    let tasks = ready.tasks.into_iter().filter(ours);
                     pmix.env = tasks.map(|task| (task.rank, task.env)).collect();
                     self.start_tasks();
                     // What came meanwhile.
@@ -248,9 +274,11 @@ impl Step<'_> {
                     }
                 }
             }
-            from_pmix::Kind::Failed(why) => self.fail(&why, false),
+            from_pmix::Kind::Failed(why) => self.fail(brief(&why), false),
             from_pmix::Kind::Connected(rank) => {
-                pmix.inside.insert(rank);
+                if pmix.env.contains_key(&rank) {
+                    pmix.inside.insert(rank);
+                }
             }
             from_pmix::Kind::Finalized(rank) => {
                 pmix.inside.remove(&rank);
@@ -348,5 +376,68 @@ impl Step<'_> {
         {
             note(&error.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    /// A server, and its end of the socket.
+    fn server() -> (Pmix, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let pmix = Pmix {
+            socket: Some(ours.into()),
+            inward: BytesMut::new(),
+            outward: BytesMut::new(),
+            dir: PathBuf::new(),
+            due: None,
+            env: BTreeMap::new(),
+            inside: BTreeSet::new(),
+            leaving: false,
+        };
+        (pmix, theirs)
+    }
+
+    #[test]
+    fn a_server_that_takes_nothing_has_no_room_for_more() {
+        let (mut pmix, theirs) = server();
+        let told = || {
+            to_pmix::Kind::Pmix(Message {
+                kind: Some(spur_proto::wire::pmix::Kind::Told(
+                    spur_proto::wire::PmixTold {
+                        data: vec![0; 64 << 10],
+                        ..Default::default()
+                    },
+                )),
+            })
+        };
+        let most = (0..64).find(|_| {
+            pmix.queue(told());
+            !pmix.has_room()
+        });
+        assert!(most.is_some_and(|most| most < 40), "{most:?}");
+        drop(theirs);
+        pmix.flush();
+        assert!(pmix.has_room());
+    }
+
+    #[test]
+    fn who_never_stops_writing_is_not_read_for_ever() {
+        let (mut pmix, mut theirs) = server();
+        let writer = std::thread::spawn(move || {
+            // Until nobody reads any more.
+            while theirs.write_all(&[0; READ]).is_ok() {}
+        });
+        let end = Instant::now() + Duration::from_secs(60);
+        while pmix.inward.is_empty() {
+            pmix.read_up_to(SOCKET_MAX);
+            assert!(Instant::now() < end, "nothing comes");
+        }
+        assert!(pmix.inward.len() < SOCKET_MAX + READ);
+        drop(pmix);
+        writer.join().unwrap();
     }
 }

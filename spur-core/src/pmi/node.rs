@@ -4,11 +4,18 @@ mod lengths;
 mod lines;
 
 use super::wire::{Broken, Decoder, Dialect, Message};
-use super::{Entry, KEY_MAX, NameRequest, STORE_MAX, VALUE_MAX, weight};
+use super::{Entry, KEY_MAX, NameRequest, STORE_MAX, VALUE_MAX};
 use std::collections::BTreeMap;
 
 /// Bytes of keys and values that go to srun as one message.
 const CHUNK: usize = 64 << 10;
+
+/// Most bytes that a node holds for its tasks and has heard from other nodes, with what it costs to keep them: what is put is held twice
+/// until the next barrier.
+pub const HELD_MAX: usize = 2 * STORE_MAX;
+
+/// What it costs at most to keep an entry besides its bytes.
+const ENTRY_COST: usize = 128;
 
 /// Most requests of one node that may wait for something: each is of a task that has nothing else to do, or of one of its threads.
 const WAITING_MAX: usize = 4096;
@@ -70,6 +77,33 @@ pub enum Effect {
     },
 }
 
+/// Why what other nodes are said to have brought is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No task waits at a barrier.
+    NotAwaited,
+    /// A key or a value is longer than any task may put.
+    TooLong,
+    /// There is no room for it.
+    Full,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAwaited => to.write_str("keys and values came for no barrier"),
+            Self::TooLong => write!(
+                to,
+                "a key or value came that is longer than {KEY_MAX} or {VALUE_MAX} bytes"
+            ),
+            Self::Full => write!(
+                to,
+                "the tasks put more keys and values than fit into {HELD_MAX} bytes on a node: put fewer, or larger ones"
+            ),
+        }
+    }
+}
+
 /// How far a task is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
@@ -109,7 +143,8 @@ pub struct Server {
     peers: BTreeMap<u32, Peer>,
     store: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Put since the last barrier.
-    fresh: Vec<Entry>,
+    fresh: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What all that is kept here costs; see [`HELD_MAX`].
     held: usize,
     /// Attributes of the node, and who waits for one.
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -129,7 +164,7 @@ impl Server {
             layout,
             peers: peers.collect(),
             store: BTreeMap::new(),
-            fresh: Vec::new(),
+            fresh: BTreeMap::new(),
             held: 0,
             attributes: BTreeMap::new(),
             wanted: Vec::new(),
@@ -166,9 +201,20 @@ impl Server {
     }
 
     /// Takes what the other nodes brought to the barrier; `last` opens it.
-    pub fn exchanged(&mut self, entries: Vec<Entry>, last: bool) -> Vec<Effect> {
+    ///
+    /// # Errors
+    /// Nobody waits for it, or there is no room.
+    pub fn exchanged(&mut self, entries: Vec<Entry>, last: bool) -> Result<Vec<Effect>, Refused> {
+        if !self.exchanging {
+            return Err(Refused::NotAwaited);
+        }
         for (key, value) in entries {
-            self.keep(key, value);
+            if key.len() >= KEY_MAX || value.len() >= VALUE_MAX {
+                return Err(Refused::TooLong);
+            }
+            if !replace(&mut self.store, &mut self.held, key, value) {
+                return Err(Refused::Full);
+            }
         }
         if last && std::mem::take(&mut self.exchanging) {
             let tasks: Vec<u32> = self.peers.keys().copied().collect();
@@ -179,12 +225,14 @@ impl Server {
                 }
             }
         }
-        std::mem::take(&mut self.effects)
+        Ok(std::mem::take(&mut self.effects))
     }
 
-    /// Takes the answer to [`Effect::Ask`].
+    /// Takes the answer to [`Effect::Ask`]. A port that nobody can have published is none.
     pub fn answered(&mut self, id: u32, found: Option<Vec<u8>>) -> Vec<Effect> {
         if let Some((request, waiting)) = self.asked.remove(&id) {
+            self.held -= cost_of_ask(&request, &waiting);
+            let found = found.filter(|port| port.len() < VALUE_MAX);
             self.name_answer(&request, waiting, found);
         }
         std::mem::take(&mut self.effects)
@@ -218,12 +266,15 @@ impl Server {
             return;
         }
         self.exchanging = true;
-        let mut chunk = Vec::new();
-        for entry in std::mem::take(&mut self.fresh) {
-            chunk.push(entry);
-            if weight(&chunk) >= CHUNK {
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        for (key, value) in std::mem::take(&mut self.fresh) {
+            self.held -= cost(&key, &value);
+            bytes += key.len() + value.len();
+            chunk.push((key, value));
+            if bytes >= CHUNK {
                 let entries = std::mem::take(&mut chunk);
                 let last = false;
+                bytes = 0;
                 self.effects.push(Effect::Exchange { entries, last });
             }
         }
@@ -248,22 +299,19 @@ impl Server {
 
     /// Puts a key, for all after the next barrier and for this node at once; `false` if there is no room.
     fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let fits = self.held + key.len() + value.len() <= STORE_MAX;
-        if !fits || key.is_empty() || key.len() >= KEY_MAX || value.len() >= VALUE_MAX {
+        if key.is_empty() || key.len() >= KEY_MAX || value.len() >= VALUE_MAX {
             return false;
         }
-        self.keep(key.to_vec(), value.to_vec());
-        self.fresh.push((key.to_vec(), value.to_vec()));
-        true
-    }
-
-    fn keep(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.held += value.len();
-        let length = key.len();
-        match self.store.insert(key, value) {
-            Some(old) => self.held -= old.len(),
-            None => self.held += length,
+        let more = growth(&self.store, key, value) + growth(&self.fresh, key, value);
+        if self.held.saturating_add_signed(more) > HELD_MAX {
+            return false;
         }
+        let Self {
+            store, fresh, held, ..
+        } = self;
+        [store, fresh]
+            .into_iter()
+            .all(|of| replace(of, held, key.to_vec(), value.to_vec()))
     }
 
     /// What a key of the step holds; the placement of tasks is one.
@@ -285,9 +333,13 @@ impl Server {
     /// Asks srun about a name; `answer` is what the task will be told, as far as it is known.
     fn ask(&mut self, task: u32, name: Vec<u8>, request: NameRequest, answer: Message) {
         let waiting = Waiting { task, answer };
-        if self.asked.len() >= WAITING_MAX || name.is_empty() || name.len() >= VALUE_MAX {
+        let held = self.held + cost_of_ask(&request, &waiting);
+        let room = self.asked.len() < WAITING_MAX && held <= HELD_MAX;
+        let fits = name.len() < VALUE_MAX && port_of(&request).len() < VALUE_MAX;
+        if !room || !fits || name.is_empty() {
             return self.name_answer(&request, waiting, None);
         }
+        self.held = held;
         let id = self.asks;
         self.asks = self.asks.wrapping_add(1);
         self.asked.insert(id, (request.clone(), waiting));
@@ -327,5 +379,54 @@ impl Server {
             code: super::abort_code(code),
             text: String::from_utf8_lossy(text).into_owned(),
         });
+    }
+}
+
+/// What an entry costs while it is kept.
+fn cost(key: &[u8], value: &[u8]) -> usize {
+    key.len() + value.len() + ENTRY_COST
+}
+
+/// By how much more costs if the key gets this value.
+fn growth(of: &BTreeMap<Vec<u8>, Vec<u8>>, key: &[u8], value: &[u8]) -> isize {
+    let old = of.get(key).map_or(0, |old| cost(key, old));
+    cost(key, value).cast_signed() - old.cast_signed()
+}
+
+/// Gives a key this value; `false`, and nothing happens, if there is no room for it.
+fn replace(
+    of: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    held: &mut usize,
+    key: Vec<u8>,
+    value: Vec<u8>,
+) -> bool {
+    let more = held.saturating_add_signed(growth(of, &key, &value));
+    if more > HELD_MAX {
+        return false;
+    }
+    *held = more;
+    of.insert(key, value);
+    true
+}
+
+/// What a question about a name costs until its answer comes.
+fn cost_of_ask(request: &NameRequest, waiting: &Waiting) -> usize {
+    port_of(request).len() + waiting.cost()
+}
+
+fn port_of(request: &NameRequest) -> &[u8] {
+    match request {
+        NameRequest::Publish { port } => port,
+        NameRequest::Unpublish | NameRequest::Lookup => &[],
+    }
+}
+
+impl Waiting {
+    /// What it costs to keep it.
+    fn cost(&self) -> usize {
+        let pairs = self.answer.pairs.iter();
+        pairs.fold(ENTRY_COST, |all, (key, value)| {
+            all + cost(key.as_bytes(), value)
+        })
     }
 }

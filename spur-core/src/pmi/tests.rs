@@ -1,8 +1,8 @@
 use super::mapping::mapping;
-use super::node::{Effect, Layout, Server};
+use super::node::{Effect, HELD_MAX, Layout, Refused, Server};
 use super::step::Exchange;
 use super::wire::{Decoder, Dialect, Message};
-use super::{Entry, NameRequest, STORE_MAX};
+use super::{Entry, KEY_MAX, NameRequest, STORE_MAX, VALUE_MAX};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -72,10 +72,10 @@ impl Step {
         for node in 0..self.nodes.len() {
             for piece in all.chunks(2) {
                 let effects = self.nodes[node].exchanged(piece.to_vec(), false);
-                self.act(node, effects);
+                self.act(node, effects.expect("it waits for that"));
             }
             let effects = self.nodes[node].exchanged(Vec::new(), true);
-            self.act(node, effects);
+            self.act(node, effects.expect("it waits for that"));
         }
     }
 
@@ -299,7 +299,7 @@ fn a_store_has_an_end() {
             format!("cmd=put kvsname=7.0 key=k{at} value={value}\n").as_bytes(),
         );
         if step.heard(0).contains("no_room") {
-            assert!(at > STORE_MAX / 1100);
+            assert!(at > STORE_MAX / 1200);
             break;
         }
         assert!(at < STORE_MAX / 1000, "no end");
@@ -308,6 +308,136 @@ fn a_store_has_an_end() {
     let mut exchange = Exchange::new(1);
     let full = (0..64).find(|_| exchange.hear(0, vec![entry()], false).is_err());
     assert_eq!(full, Some((STORE_MAX >> 20) - 1), "keys count too");
+}
+
+#[test]
+fn a_key_that_is_put_again_and_again_is_kept_once() {
+    let mut step = Step::new(&[&[0]]);
+    let put = format!("cmd=put kvsname=7.0 key=k value={}\n", "v".repeat(1000));
+    for _ in 0..=HELD_MAX / 1000 {
+        step.say(0, 0, put.as_bytes());
+        assert!(step.heard(0).contains("success"));
+    }
+    let effects = step.nodes[0]
+        .hear(0, b"cmd=barrier_in\n")
+        .expect("a message");
+    let told: usize = effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::Exchange { entries, .. } => entries.len(),
+            other @ (Effect::Send { .. }
+            | Effect::Ask { .. }
+            | Effect::Stuck { .. }
+            | Effect::Abort { .. }) => panic!("{other:?}"),
+        })
+        .sum();
+    assert_eq!(told, 1);
+}
+
+/// An answer to whoever is at the barrier of a node, alone in its step.
+fn at_the_barrier() -> Server {
+    let mut server = Server::new(layout(1), [0]);
+    server.hear(0, b"cmd=barrier_in\n").expect("a message");
+    server
+}
+
+#[test]
+fn what_others_bring_is_taken_at_a_barrier_only_and_has_an_end() {
+    let entry = |key: &str, value: usize| (key.as_bytes().to_vec(), vec![b'v'; value]);
+    let mut server = Server::new(layout(1), [0]);
+    let unasked = server.exchanged(vec![entry("k", 1)], false);
+    assert_eq!(unasked, Err(Refused::NotAwaited));
+    let mut none = Server::new(layout(1), []);
+    assert_eq!(none.exchanged(Vec::new(), true), Err(Refused::NotAwaited));
+    for (key, value) in [("k".repeat(KEY_MAX), 1), ("k".into(), VALUE_MAX)] {
+        let long = at_the_barrier().exchanged(vec![entry(&key, value)], false);
+        assert_eq!(long, Err(Refused::TooLong));
+    }
+    // Short ones cost more than their bytes.
+    for (value, most) in [(1000, HELD_MAX / 1000), (0, HELD_MAX / 100)] {
+        let mut server = at_the_barrier();
+        let key = |at: usize| at.to_string();
+        let mut all = (0..=most).map(|at| server.exchanged(vec![entry(&key(at), value)], false));
+        assert_eq!(all.find(Result::is_err), Some(Err(Refused::Full)));
+    }
+    let mut server = at_the_barrier();
+    assert!(server.exchanged(Vec::new(), true).is_ok());
+    assert_eq!(server.exchanged(Vec::new(), true), Err(Refused::NotAwaited));
+}
+
+/// A node whose only task speaks PMI-2.
+fn speaks_two() -> Step {
+    let mut step = Step::new(&[&[0]]);
+    step.say(0, 0, b"cmd=init pmi_version=2 pmi_subversion=0\n");
+    step.heard(0);
+    step
+}
+
+#[test]
+fn attributes_are_as_short_as_keys_and_have_an_end() {
+    let mut step = speaks_two();
+    let mut put = |key: &str, value: usize| {
+        let value = "v".repeat(value);
+        let body = format!("cmd=info-putnodeattr;key={key};value={value};");
+        step.say(0, 0, &counted(&body));
+        step.heard(0).contains("rc=0")
+    };
+    assert!(!put("a", VALUE_MAX) && !put(&"k".repeat(KEY_MAX), 1) && !put("", 1));
+    // What is refused or put again takes no room.
+    for _ in 0..HELD_MAX / 1000 + 1 {
+        assert!(!put("", VALUE_MAX - 1) && put("again", VALUE_MAX - 1));
+    }
+    let most = HELD_MAX / 1000;
+    let full = (0..=most).find(|at| !put(&at.to_string(), 1000));
+    assert!(full.is_some_and(|full| full > HELD_MAX / 1200), "{full:?}");
+}
+
+#[test]
+fn who_waits_has_an_end_of_its_memory() {
+    // The mark of a thread comes back with the answer.
+    let mark = "t".repeat(60 << 10);
+    for (request, answer) in [
+        ("info-getnodeattr;key=a;wait=TRUE", "found=FALSE"),
+        ("name-lookup;name=s", "nobody has published it"),
+    ] {
+        let mut server = Server::new(layout(1), [0]);
+        server
+            .hear(0, b"cmd=init pmi_version=2 pmi_subversion=0\n")
+            .expect("a message");
+        let asked = counted(&format!("cmd={request};thrid={mark};"));
+        let most = HELD_MAX / mark.len();
+        let refused = |effect: &Effect| match effect {
+            Effect::Send { bytes, .. } => String::from_utf8_lossy(bytes).contains(answer),
+            Effect::Exchange { .. }
+            | Effect::Ask { .. }
+            | Effect::Stuck { .. }
+            | Effect::Abort { .. } => false,
+        };
+        let end = (0..=most).find(|_| {
+            let effects = server.hear(0, &asked).expect("a message");
+            effects.iter().any(refused)
+        });
+        assert!(end.is_some_and(|end| end > most / 2), "{request}: {end:?}");
+    }
+}
+
+#[test]
+fn ports_are_as_short_as_values() {
+    let port = |length: usize| format!("cmd=name-publish;name=s;port={};", "p".repeat(length));
+    let mut step = speaks_two();
+    step.say(0, 0, &counted(&port(VALUE_MAX)));
+    assert!(step.heard(0).contains("rc=1"));
+    step.say(0, 0, &counted(&port(VALUE_MAX - 1)));
+    assert!(step.heard(0).contains("rc=0"));
+    // Nor does anybody else make them longer.
+    let mut server = Server::new(layout(1), [0]);
+    let asked = server.hear(0, b"cmd=lookup_name service=s\n");
+    assert!(matches!(asked.as_deref(), Ok([Effect::Ask { id: 0, .. }])));
+    let answer = server.answered(0, Some(vec![b'p'; VALUE_MAX]));
+    let [Effect::Send { bytes, .. }] = &answer[..] else {
+        panic!("{answer:?}");
+    };
+    assert!(bytes.starts_with(b"cmd=lookup_result rc=-1"));
 }
 
 #[test]
@@ -431,7 +561,7 @@ proptest! {
             }
         }
         server.ended(0);
-        server.exchanged(Vec::new(), true);
+        drop(server.exchanged(Vec::new(), true));
     }
 }
 

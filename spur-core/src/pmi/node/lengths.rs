@@ -1,8 +1,8 @@
 //! PMI-2: what is asked by messages with a length. An answer is named as the request, and carries the mark of the thread that waits.
 
-use super::{Server, Stage, Thread, WAITING_MAX, Waiting};
-use crate::pmi::NameRequest;
+use super::{HELD_MAX, Server, Stage, Thread, WAITING_MAX, Waiting, replace};
 use crate::pmi::wire::Message;
+use crate::pmi::{KEY_MAX, NameRequest, VALUE_MAX};
 
 /// `rc` of a request that cannot be carried out (PMI2_FAIL).
 const FAIL: &str = "1";
@@ -78,32 +78,35 @@ impl Server {
     fn put_attribute(&mut self, message: &Message, answer: Message) -> Message {
         let key = message.get("key").unwrap_or_default().to_vec();
         let value = message.get("value").unwrap_or_default().to_vec();
-        let before = self.attributes.get(&key);
-        let before = before.map_or(0, |value| key.len() + value.len());
-        let held = self.held - before + key.len() + value.len();
-        if held > crate::pmi::STORE_MAX || key.is_empty() {
+        let fits = !key.is_empty() && key.len() < KEY_MAX && value.len() < VALUE_MAX;
+        let Self {
+            attributes, held, ..
+        } = self;
+        if !fits || !replace(attributes, held, key.clone(), value.clone()) {
             return failed(answer, "there is no room for this attribute");
         }
-        self.held = held;
         let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.wanted)
             .into_iter()
             .partition(|(wanted, _)| *wanted == key);
         self.wanted = later;
-        for (_, Waiting { task, answer }) in now {
-            self.send(task, &found(answer, Some(&value)));
+        for (_, waiting) in now {
+            self.held -= key.len() + waiting.cost();
+            self.send(waiting.task, &found(waiting.answer, Some(&value)));
         }
-        self.attributes.insert(key, value);
         good(answer)
     }
 
     fn node_attribute(&mut self, task: u32, message: &Message, answer: Message) {
         let key = message.get("key").unwrap_or_default().to_vec();
         let value = self.attributes.get(&key).cloned();
-        let waits = message.get("wait") == Some(b"TRUE") && self.wanted.len() < WAITING_MAX;
-        if value.is_none() && waits {
-            self.wanted.push((key, Waiting { task, answer }));
+        let waiting = Waiting { task, answer };
+        let held = self.held + key.len() + waiting.cost();
+        let room = self.wanted.len() < WAITING_MAX && held <= HELD_MAX;
+        if value.is_none() && room && message.get("wait") == Some(b"TRUE") {
+            self.held = held;
+            self.wanted.push((key, waiting));
         } else {
-            self.send(task, &found(answer, value.as_deref()));
+            self.send(task, &found(waiting.answer, value.as_deref()));
         }
     }
 
