@@ -329,8 +329,15 @@ impl Agent {
         for action in reconcile(&self.desired, &self.observed) {
             match action {
                 // Until a lost fence is back, nothing is begun; it is asked for again then.
-                Action::Prepare(_) | Action::Launch(_) | Action::Expect(_) if self.repairing => {}
+                Action::Prepare(_)
+                | Action::Prolog { .. }
+                | Action::Launch(_)
+                | Action::Expect(_)
+                    if self.repairing => {}
                 Action::Prepare(order) if !self.busy.contains(&order.job) => self.prepare(order),
+                Action::Prolog { job, generation } if !self.busy.contains(&job) => {
+                    self.begin_prolog(job, generation);
+                }
                 Action::Launch(order) if !self.busy.contains(&order.job) => self.launch(&order),
                 Action::Expect(order) if !self.busy.contains(&order.job) => self.expect(&order),
                 Action::Kill { job } if !self.busy.contains(&job) => self.kill(job),
@@ -341,6 +348,7 @@ impl Agent {
                     self.report_cleaned(job, generation);
                 }
                 Action::Prepare(_)
+                | Action::Prolog { .. }
                 | Action::Launch(_)
                 | Action::Expect(_)
                 | Action::Kill { .. }

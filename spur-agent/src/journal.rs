@@ -23,9 +23,10 @@ pub const REPORTS_MAX: usize = 200_000;
 /// How far a job's set-up or removal has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Intended: there may be a cgroup, a pin, or nothing.
+    /// Intended: there may be a cgroup, a pin, or nothing. Once it is known whether it has a fence, it is set up and its prolog is not
+    /// over.
     Preparing,
-    /// Fenced, with its policy.
+    /// Fenced, with its policy, and its prolog is over.
     Ready,
     /// Being ended.
     Ending,
@@ -75,7 +76,7 @@ enum Record {
     JobPhase {
         job: JobId,
         phase: Phase,
-        /// With [`Phase::Ready`]: whether it has a fence.
+        /// When it is set up: whether it has a fence.
         #[serde(default)]
         fenced: Option<bool>,
     },
@@ -168,7 +169,17 @@ impl Journal {
         })
     }
 
-    /// A job is set up, with a fence or without one.
+    /// A job is set up, with a fence or without one, and its prolog is to come. An older agent, which would not run that again, drops
+    /// the job and has it set up anew.
+    pub fn job_prepared(&mut self, job: JobId, fenced: bool) -> Result<(), JournalError> {
+        self.write(&Record::JobPhase {
+            job,
+            phase: Phase::Preparing,
+            fenced: Some(fenced),
+        })
+    }
+
+    /// A job is set up, with a fence or without one, and nothing more comes before its steps.
     pub fn job_ready(&mut self, job: JobId, fenced: bool) -> Result<(), JournalError> {
         self.write(&Record::JobPhase {
             job,

@@ -1,6 +1,8 @@
 //! Programs of the operator: before and after jobs, and to see whether the node is well. They run as root, outside of every job, each
 //! in a process group of its own and for so long at most.
 
+pub mod left;
+
 use crate::stuck;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use spur_core::agent::order::JobOrder;

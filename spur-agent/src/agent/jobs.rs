@@ -42,7 +42,7 @@ impl Agent {
         // Counts as here from now on, so that nothing that it holds is given to another meanwhile.
         self.observed
             .jobs
-            .insert(job, (generation, JobPhase::Ready));
+            .insert(job, (generation, JobPhase::Prepared));
         self.observed
             .shares
             .extend(order.here().map(|here| (job, here.share.clone())));
@@ -69,8 +69,14 @@ impl Agent {
             Ok(fence) => {
                 let fenced = fence.is_some();
                 self.fences.extend(fence.map(|fence| (job, fence)));
-                self.journalled(|journal| journal.job_ready(job, fenced));
-                self.begin_prolog(job, generation);
+                if self.programs.prolog.is_empty() {
+                    self.journalled(|journal| journal.job_ready(job, fenced));
+                    self.observed
+                        .jobs
+                        .insert(job, (generation, JobPhase::Ready));
+                } else {
+                    self.journalled(|journal| journal.job_prepared(job, fenced));
+                }
             }
             Err(Failure { why, node_fault }) => {
                 tracing::error!(%job, why, "the job cannot be started here");
@@ -310,7 +316,7 @@ impl Agent {
     }
 
     /// Writes a job's phase down. When that fails the phase is only in memory, and a restarted agent would look for itself.
-    fn note_phase(&mut self, job: JobId, phase: Phase) {
+    pub(super) fn note_phase(&mut self, job: JobId, phase: Phase) {
         self.journalled(|journal| journal.job_phase(job, phase));
     }
 }

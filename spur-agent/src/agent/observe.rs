@@ -28,10 +28,12 @@ impl Agent {
             .iter()
             .map(|(job, entry)| (*job, entry.clone()))
             .collect();
+        self.end_left_programs();
         for (job, entry) in known {
             match entry.phase {
                 // Nothing ran yet: the controller orders it again.
-                Phase::Preparing => self.drop_unfinished(job),
+                Phase::Preparing if entry.fenced.is_none() => self.drop_unfinished(job),
+                Phase::Preparing => self.take_over(job, entry),
                 Phase::Ready | Phase::Ending => self.take_over(job, entry),
             }
         }
@@ -59,10 +61,10 @@ impl Agent {
             .steps
             .retain(|step, state| !self.undone((job, *step), *state));
         let generation = entry.order.generation;
-        let phase = if entry.phase == Phase::Ready {
-            JobPhase::Ready
-        } else {
-            JobPhase::Ending
+        let phase = match entry.phase {
+            Phase::Preparing => JobPhase::Prepared,
+            Phase::Ready => JobPhase::Ready,
+            Phase::Ending => JobPhase::Ending,
         };
         self.desired.remember(job, generation);
         self.observed.jobs.insert(job, (generation, phase));

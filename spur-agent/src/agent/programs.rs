@@ -2,15 +2,21 @@
 
 use super::{Agent, Input};
 use crate::act::Failure;
-use crate::programs::{self, ProgramError};
-use spur_core::agent::order::Report;
+use crate::journal::{self, Phase};
+use crate::programs::{self, ProgramError, left};
+use spur_core::agent::order::{JobOrder, Report};
 use spur_core::agent::programs::NodePrograms;
+use spur_core::agent::reconcile::JobPhase;
 use spur_core::id::{Generation, JobId};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Seconds that a health check may take, as in Slurm.
 const HEALTH_SECS: u64 = 60;
+
+/// Slurm's words for the occasions.
+const PROLOG: &str = "prolog_slurmd";
+const EPILOG: &str = "epilog_slurmd";
 
 /// What came of running a program off the loop.
 pub(super) type Ran = Result<Result<(), ProgramError>, Failure>;
@@ -34,40 +40,60 @@ impl Agent {
         }
     }
 
-    /// Before anything of a job starts: its prolog, if there is one. Whether there is.
-    pub(super) fn begin_prolog(&mut self, job: JobId, generation: Generation) -> bool {
+    /// Before anything of a job starts: its prolog, if there is one.
+    pub(super) fn begin_prolog(&mut self, job: JobId, generation: Generation) {
         let Some(entry) = self.journal.jobs().get(&job) else {
-            return false;
+            return;
         };
-        if self.programs.prolog.is_empty() {
-            return false;
-        }
         let (programs, order) = (Arc::clone(&self.programs), Arc::clone(&entry.order));
+        let mark = self.mark(&order, PROLOG);
         self.busy.insert(job);
         self.off_loop(
             move || {
-                let env = programs::env(&order, "prolog_slurmd");
+                let mut env = programs::env(&order, PROLOG);
+                env.push(mark);
                 programs::run_all(&programs.prolog, &env, programs.prolog_timeout)
             },
             move |ran| Input::PrologOver(job, generation, ran),
         );
-        true
     }
 
-    /// A job whose prolog failed is taken down again before anything of it ran.
+    /// A job is ready, or is taken down again before anything of it ran.
     pub(super) fn prolog_over(&mut self, job: JobId, generation: Generation, ran: Ran) {
         self.busy.remove(&job);
-        if let Some(why) = trouble(ran) {
-            tracing::error!(%job, why, "the prolog failed: the job does not start here");
-            self.observed.failed.insert(job, generation);
-            self.turn_all_away(job, super::steps::NOT_SET_UP);
-            self.report(Report::ProgramFailed {
-                job,
-                generation,
-                epilog: false,
-                why,
-            });
-        }
+        let Some(why) = trouble(ran) else {
+            self.observed
+                .jobs
+                .insert(job, (generation, JobPhase::Ready));
+            return self.note_phase(job, Phase::Ready);
+        };
+        tracing::error!(%job, why, "the prolog failed: the job does not start here");
+        self.observed.failed.insert(job, generation);
+        self.turn_all_away(job, super::steps::NOT_SET_UP);
+        self.report(Report::ProgramFailed {
+            job,
+            generation,
+            epilog: false,
+            why,
+        });
+    }
+
+    fn mark(&self, order: &JobOrder, context: &str) -> (&'static str, String) {
+        let mark = left::mark(&self.node.config.state_dir, order, context);
+        (left::MARK, mark)
+    }
+
+    /// What an earlier agent began for jobs, and did not see end, is run again: until then it is not to go on.
+    pub(super) fn end_left_programs(&self) {
+        let begun = |entry: &journal::Job| {
+            let context = match entry.phase {
+                Phase::Preparing => PROLOG,
+                Phase::Ready => return None,
+                Phase::Ending => EPILOG,
+            };
+            Some(self.mark(&entry.order, context).1)
+        };
+        left::end(&self.journal.jobs().values().filter_map(begun).collect());
     }
 
     /// When nothing of a job is left but its place in the journal: its epilog, if there is one. Whether there is.
@@ -79,10 +105,12 @@ impl Agent {
             return false;
         }
         let (programs, order) = (Arc::clone(&self.programs), Arc::clone(&entry.order));
+        let mark = self.mark(&order, EPILOG);
         self.busy.insert(job);
         self.off_loop(
             move || {
-                let env = programs::env(&order, "epilog_slurmd");
+                let mut env = programs::env(&order, EPILOG);
+                env.push(mark);
                 programs::run_all(&programs.epilog, &env, programs.epilog_timeout)
             },
             move |ran| Input::EpilogOver(job, generation, ran),

@@ -133,7 +133,7 @@ impl State {
             Action::Prepare(order) => {
                 self.observed
                     .jobs
-                    .insert(order.job, (order.generation, JobPhase::Ready));
+                    .insert(order.job, (order.generation, JobPhase::Prepared));
                 if let Some(here) = order.here() {
                     let share = here.share.clone();
                     self.metering
@@ -142,6 +142,10 @@ impl State {
                 self.observed
                     .shares
                     .extend(order.here().map(|here| (order.job, here.share.clone())));
+            }
+            Action::Prolog { job, generation } => {
+                let ready = (generation, JobPhase::Ready);
+                self.observed.jobs.insert(job, ready);
             }
             Action::Launch(step) => {
                 let key = (step.job, step.step);

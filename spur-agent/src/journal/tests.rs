@@ -200,3 +200,29 @@ fn whether_a_job_was_fenced_is_kept() {
         assert_eq!(said, [Some(true), Some(false), None]);
     }
 }
+
+#[test]
+fn a_job_that_is_set_up_is_not_ready_before_its_prolog_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path(), "boot-a").unwrap();
+    for job in 1..=3 {
+        journal.begin_job(&order(job, 5)).unwrap();
+    }
+    journal.job_prepared(JobId(2), true).unwrap();
+    journal.job_prepared(JobId(3), true).unwrap();
+    journal.job_phase(JobId(3), Phase::Ready).unwrap();
+    for _ in 0..2 {
+        let after = Journal::open(dir.path(), "boot-a").unwrap();
+        let said: Vec<_> = after
+            .jobs()
+            .values()
+            .map(|job| (job.phase, job.fenced))
+            .collect();
+        let phases = [
+            (Phase::Preparing, None),
+            (Phase::Preparing, Some(true)),
+            (Phase::Ready, Some(true)),
+        ];
+        assert_eq!(said, phases);
+    }
+}

@@ -1,7 +1,7 @@
 //! Programs of the operator around jobs.
 
 use super::node::{Node, possible, wait};
-use super::orders::{USER, job, run, step, ticket};
+use super::orders::{USER, batch, job, run, step, ticket};
 use super::steps::client;
 use spur_agent::agent::EARLY_PATIENCE;
 use spur_core::agent::order::{FromAgent, Report, ToAgent};
@@ -164,6 +164,108 @@ fn a_step_that_is_killed_during_the_prolog_does_not_begin() {
     assert_eq!(other.output, "here\n", "{other:?}");
     node.controller.revoke(1, 5);
     node.controller.cleaned(1);
+    node.finish();
+}
+
+/// The process number in the line `begin NUMBER` with this place in a file.
+fn begun(node: &Node, name: &str, at: usize) -> String {
+    wait(&format!("{name} has begun\n{}", node.log()), || {
+        let text = text(node, name);
+        let words: Vec<&str> = text.lines().nth(at)?.split(' ').collect();
+        (text.ends_with('\n') && words[0] == "begin").then(|| words[1].to_owned())
+    })
+}
+
+fn is_dead(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z"))
+}
+
+#[test]
+fn a_prolog_that_an_agent_did_not_see_end_is_run_again_before_anything_starts() {
+    if !possible() {
+        return;
+    }
+    for wanted in [true, false] {
+        let mut node = Node::start("");
+        let end = format!("echo end >> {}", node.dir.path().join("said").display());
+        let programs = NodePrograms {
+            prolog: vec![program(&node, "prolog", &waits_for_go(&node, "said", &end))],
+            epilog: vec![program(
+                &node,
+                "epilog",
+                &format!("echo over >> {}", node.dir.path().join("said").display()),
+            )],
+            ..NodePrograms::default()
+        };
+        welcome(&node, programs.clone());
+        let (copy, said) = (node.out("copy"), node.dir.path().join("said"));
+        let script = format!("cat {} > {}; exit 7", said.display(), copy.display());
+        let order = run(&node, 1, 5, &[2], &script);
+        let first = begun(&node, "said", 0);
+        node.kill_agent();
+        assert!(!is_dead(&first), "it outlives its agent");
+        node.start_agent();
+        assert!(is_dead(&first), "but not the next one's start");
+        let held = node.controller.hello(2).jobs;
+        assert_eq!(held, [(JobId(1), Generation(5))]);
+        let (jobs, steps) = match wanted {
+            true => (vec![order.clone()], vec![batch(&node, &order, &script)]),
+            false => (vec![], vec![]),
+        };
+        node.controller.send(&ToAgent::Welcome {
+            node: NodeId(0),
+            generation: Generation(5),
+            jobs,
+            steps,
+            programs: Some(programs),
+        });
+        if wanted {
+            let second = begun(&node, "said", 1);
+            assert!(!copy.exists(), "nothing starts before it is over");
+            std::fs::write(node.dir.path().join("go"), "").unwrap();
+            node.controller.report(
+                "its end",
+                |report| matches!(report, Report::StepEnded { exit, .. } if exit.code == 7),
+            );
+            let prologs = format!("begin {first}\nbegin {second}\nend\n");
+            assert_eq!(std::fs::read_to_string(&copy).unwrap(), prologs);
+            node.controller.revoke(1, 5);
+        }
+        node.controller.cleaned(1);
+        assert_eq!(text(&node, "said").lines().last(), Some("over"));
+        assert!(node.traces(1).is_empty(), "{:?}", node.traces(1));
+        node.finish();
+    }
+}
+
+#[test]
+fn an_epilog_that_an_agent_did_not_see_end_is_run_again() {
+    if !possible() {
+        return;
+    }
+    let mut node = Node::start("");
+    let end = format!("echo end >> {}", node.dir.path().join("said").display());
+    let programs = NodePrograms {
+        epilog: vec![program(&node, "epilog", &waits_for_go(&node, "said", &end))],
+        ..NodePrograms::default()
+    };
+    welcome(&node, programs.clone());
+    run(&node, 1, 5, &[2], "true");
+    node.controller.report("its end", |report| {
+        matches!(report, Report::StepEnded { .. })
+    });
+    node.controller.revoke(1, 5);
+    let first = begun(&node, "said", 0);
+    node.kill_agent();
+    node.start_agent();
+    assert!(is_dead(&first));
+    welcome(&node, programs);
+    let second = begun(&node, "said", 1);
+    std::fs::write(node.dir.path().join("go"), "").unwrap();
+    node.controller.cleaned(1);
+    let all = format!("begin {first}\nbegin {second}\nend\n");
+    assert_eq!(text(&node, "said"), all);
     node.finish();
 }
 

@@ -1,7 +1,7 @@
 //! `reconcile(desired, observed) -> actions`: what a node must do to become what it was told to be.
 //!
 //! ```text
-//!  (nothing) --Prepare--> Ready --Kill--> Ending --last process and holder gone--> Gone --Clean--> (nothing)
+//!  (nothing) --Prepare--> Prepared --Prolog--> Ready --Kill--> Ending --last process and holder gone--> Gone --Clean--> (nothing)
 //! ```
 //! The shell carries the actions out in order, records their outcome in [`Observed`] (and, once `Cleaned` is in its journal,
 //! calls [`Desired::cleaned`]), and asks again whenever a message or an event changed either side.
@@ -17,6 +17,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobPhase {
     /// Cgroup made, limits set, fence attached and policy written.
+    Prepared,
+    /// Its prolog is over as well: steps may start.
     Ready,
     /// Being ended: kill was sent, processes or device holders are left.
     Ending,
@@ -48,14 +50,22 @@ pub struct Observed {
     pub failed: BTreeMap<JobId, Generation>,
 }
 
-/// How many calls of [`reconcile`], each followed by its actions, empty it: clean up, prepare, launch, and nothing.
-pub const ROUNDS: usize = 4;
+/// How many calls of [`reconcile`], each followed by its actions, empty it: clean up, prepare, prolog, launch, and
+/// nothing.
+pub const ROUNDS: usize = 5;
 
 /// One thing to do on the node. Actions are ordered: what ends comes before what begins, so that devices come free first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make the cgroup, set limits, attach and pin the fence, write the policy; report `LaunchFailed` if any of it fails.
     Prepare(Arc<JobOrder>),
+    /// Run what comes before the job on this node, if anything does, from its beginning; the job is ready then, or has failed.
+    Prolog {
+        /// Which job.
+        job: JobId,
+        /// Its generation.
+        generation: Generation,
+    },
     /// Start the supervisor of a batch step.
     Launch(Arc<StepOrder>),
     /// Let the client of a numbered step in.
@@ -89,6 +99,7 @@ pub fn reconcile(desired: &Desired, observed: &Observed) -> Vec<Action> {
     }
     let mut actions = ends(desired, observed);
     actions.extend(preparations(desired, observed));
+    actions.extend(prologs(desired, observed));
     actions.extend(launches(desired, observed));
     actions
 }
@@ -111,8 +122,8 @@ fn ends(desired: &Desired, observed: &Observed) -> Vec<Action> {
     for (&job, &(generation, phase)) in &observed.jobs {
         let meant = desired.revoked.get(&job).copied().unwrap_or(generation);
         match phase {
-            JobPhase::Ready if wanted(desired, observed, job, generation) => {}
-            JobPhase::Ready => actions.push(Action::Kill { job }),
+            JobPhase::Prepared | JobPhase::Ready if wanted(desired, observed, job, generation) => {}
+            JobPhase::Prepared | JobPhase::Ready => actions.push(Action::Kill { job }),
             JobPhase::Ending => {}
             JobPhase::Gone => {
                 actions.push(Action::Clean {
@@ -182,6 +193,20 @@ fn holders<'a>(desired: &'a Desired, observed: &'a Observed) -> Option<Vec<&'a N
 
 fn collide(a: &NodeShare, b: &NodeShare) -> bool {
     a.gpus.intersects(&b.gpus) || a.cpus.intersects(&b.cpus)
+}
+
+/// Jobs that are set up and whose prolog is not over, also because an earlier agent did not see its end.
+fn prologs<'a>(
+    desired: &'a Desired,
+    observed: &'a Observed,
+) -> impl Iterator<Item = Action> + use<'a> {
+    let prepared = observed
+        .jobs
+        .iter()
+        .filter(|(_, (_, phase))| *phase == JobPhase::Prepared);
+    prepared
+        .filter(|(job, (generation, _))| wanted(desired, observed, **job, *generation))
+        .map(|(&job, &(generation, _))| Action::Prolog { job, generation })
 }
 
 /// Steps to start: only in jobs that are set up with the step's own generation, and only once.

@@ -10,6 +10,10 @@ impl Machine {
     pub(super) fn act(&mut self, action: Action, around: &mut Around<'_>) {
         match action {
             Action::Prepare(order) => self.prepare(&order, around),
+            Action::Prolog { job, generation } => {
+                let ready = (generation, JobPhase::Ready);
+                self.observed.jobs.insert(job, ready);
+            }
             Action::Launch(order) => self.launch(&order, StepPhase::Running, around),
             Action::Expect(order) => self.launch(&order, StepPhase::Waiting, around),
             Action::Kill { job } => self.kill(job, around),
@@ -52,7 +56,7 @@ impl Machine {
         );
         self.observed
             .jobs
-            .insert(job, (generation, JobPhase::Ready));
+            .insert(job, (generation, JobPhase::Prepared));
         self.observed.shares.insert(job, here.share.clone());
     }
 

@@ -30,6 +30,7 @@ fn observed(jobs: &[(u32, u64, JobPhase, &[u32])]) -> Observed {
 fn words(desired: &Desired, observed: &Observed) -> Vec<String> {
     let word = |action: &Action| match action {
         Action::Prepare(order) => format!("prepare {}@{}", order.job, order.generation),
+        Action::Prolog { job, generation } => format!("prolog {job}@{generation}"),
         Action::Launch(order) => format!("launch {}.{}", order.job, order.step),
         Action::Expect(order) => format!("expect {}.{}", order.job, order.step),
         Action::Kill { job } => format!("kill {job}"),
@@ -53,6 +54,8 @@ fn a_job_is_prepared_and_then_its_steps_are_started() {
         ToAgent::Launch(step(1, 1, StepKind::Numbered(0))),
     ]);
     assert_eq!(words(&wanted, &Observed::default()), ["prepare 1@1"]);
+    let here = observed(&[(1, 1, JobPhase::Prepared, &[0])]);
+    assert_eq!(words(&wanted, &here), ["prolog 1@1"]);
     let mut here = observed(&[(1, 1, JobPhase::Ready, &[0])]);
     assert_eq!(words(&wanted, &here), ["launch 1.batch", "expect 1.0"]);
     here.steps.insert((JobId(1), BATCH), StepPhase::Ended);
@@ -65,7 +68,8 @@ fn a_job_is_prepared_and_then_its_steps_are_started() {
 fn a_job_ends_in_three_moves() {
     let wanted = desired(&[ToAgent::Assign(job(1, 1, &[0])), revoke(1, 3)]);
     for (phase, action) in [
-        (JobPhase::Ready, &["kill 1"][..]),
+        (JobPhase::Prepared, &["kill 1"][..]),
+        (JobPhase::Ready, &["kill 1"]),
         (JobPhase::Ending, &[]),
         (JobPhase::Gone, &["clean 1@3"]),
     ] {
@@ -102,7 +106,7 @@ fn a_device_is_waited_for_until_its_holder_is_gone() {
         ToAgent::Assign(job(2, 2, &[0, 1])),
         ToAgent::Assign(job(3, 3, &[2])),
     ]);
-    for phase in [JobPhase::Ready, JobPhase::Ending] {
+    for phase in [JobPhase::Prepared, JobPhase::Ready, JobPhase::Ending] {
         let here = observed(&[(1, 1, phase, &[1])]);
         let starts: Vec<_> = words(&wanted, &here)
             .into_iter()
@@ -184,8 +188,10 @@ fn a_failed_set_up_is_not_tried_again() {
     let mut here = Observed::default();
     here.failed.insert(JobId(1), Generation(2));
     assert_eq!(words(&wanted, &here), [""; 0]);
-    here.jobs.insert(JobId(1), (Generation(2), JobPhase::Ready));
-    assert_eq!(words(&wanted, &here), ["kill 1"], "what is left of it goes");
+    for phase in [JobPhase::Prepared, JobPhase::Ready] {
+        here.jobs.insert(JobId(1), (Generation(2), phase));
+        assert_eq!(words(&wanted, &here), ["kill 1"], "what is left of it goes");
+    }
     here = Observed::default();
     here.failed.insert(JobId(1), Generation(1));
     assert_eq!(words(&wanted, &here), ["prepare 1@2"]);

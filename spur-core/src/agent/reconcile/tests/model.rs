@@ -15,6 +15,8 @@ enum Happens {
     StepEnds,
     /// The next set-up fails.
     SetUpFails,
+    /// The next prolog fails.
+    PrologFails,
     /// The agent dies and starts again with its journal.
     Restart,
 }
@@ -36,6 +38,7 @@ impl std::fmt::Debug for Happens {
             Self::Emptied => f.write_str("Emptied"),
             Self::StepEnds => f.write_str("StepEnds"),
             Self::SetUpFails => f.write_str("SetUpFails"),
+            Self::PrologFails => f.write_str("PrologFails"),
             Self::Restart => f.write_str("Restart"),
         }
     }
@@ -46,6 +49,7 @@ struct Node {
     desired: Desired,
     observed: Observed,
     set_up_fails: bool,
+    prolog_fails: bool,
     /// Reported as cleaned, per job: the highest generation.
     cleaned: BTreeMap<JobId, Generation>,
     /// Every set-up and launch that ever was, with its generation.
@@ -58,6 +62,15 @@ impl Node {
     fn act(&mut self, action: &Action) {
         match action {
             Action::Prepare(order) => self.prepare(order),
+            Action::Prolog { job, generation } => {
+                let held = self.observed.jobs.get_mut(job).expect("it is set up");
+                assert_eq!(*held, (*generation, JobPhase::Prepared));
+                if std::mem::take(&mut self.prolog_fails) {
+                    self.observed.failed.insert(*job, *generation);
+                } else {
+                    held.1 = JobPhase::Ready;
+                }
+            }
             Action::Launch(order) | Action::Expect(order) => {
                 let phase = if order.batch.is_some() {
                     StepPhase::Running
@@ -86,7 +99,7 @@ impl Node {
                     .jobs
                     .get_mut(job)
                     .expect("only what is here is killed");
-                assert_eq!(*phase, JobPhase::Ready);
+                assert!(matches!(phase, JobPhase::Prepared | JobPhase::Ready));
                 *phase = JobPhase::Ending;
             }
             Action::Clean { job, generation } => {
@@ -125,7 +138,7 @@ impl Node {
         }
         self.observed
             .jobs
-            .insert(order.job, (order.generation, JobPhase::Ready));
+            .insert(order.job, (order.generation, JobPhase::Prepared));
         self.observed.shares.insert(order.job, mine.clone());
     }
 
@@ -159,6 +172,7 @@ impl Node {
                 }
             }
             Happens::SetUpFails => self.set_up_fails = true,
+            Happens::PrologFails => self.prolog_fails = true,
             Happens::Restart => {
                 self.desired = Desired::default();
                 let journal = &self.observed;
@@ -187,7 +201,10 @@ impl Node {
             let begins = |action: &Action| {
                 matches!(
                     action,
-                    Action::Prepare(_) | Action::Launch(_) | Action::Expect(_)
+                    Action::Prepare(_)
+                        | Action::Prolog { .. }
+                        | Action::Launch(_)
+                        | Action::Expect(_)
                 )
             };
             assert!(actions.is_sorted_by_key(begins), "ends come first");
@@ -239,6 +256,7 @@ fn anything() -> impl Strategy<Value = Happens> {
         3 => Just(Happens::Emptied),
         2 => Just(Happens::StepEnds),
         1 => Just(Happens::SetUpFails),
+        1 => Just(Happens::PrologFails),
         1 => Just(Happens::Restart),
     ]
 }
@@ -295,6 +313,7 @@ proptest! {
         let jobs = vec![job(1, 100, &[0]), job(2, 101, &[1, 2])];
         let steps = vec![step(1, 100, StepKind::Batch), step(2, 101, StepKind::Numbered(0))];
         node.set_up_fails = false;
+        node.prolog_fails = false;
         node.happens(&Happens::Message(welcome(jobs, steps)));
         for _ in 0..2 {
             node.settle();
