@@ -509,3 +509,30 @@ fn clients_end_when_they_are_told_to_though_nobody_reads_them() {
     );
     cluster.down();
 }
+
+#[test]
+fn what_comes_before_a_step_may_take_its_time_and_ends_when_it_is_told_to() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let path = cluster.home(NOBODY).join("slow");
+    std::fs::write(&path, "#!/bin/sh\necho begun > begun\nexec sleep 40\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Longer than the controller waits for an owner that does not watch its job.
+    let script = "srun -n1 --prolog=./slow echo ran > ran & RAN=$!; mkfifo fifo; until test -s begun; do sleep 0.1; done; rm begun\n\
+                  ended() { FROM=$(date +%s); kill $A; wait $A; echo $?; test $(($(date +%s) - FROM)) -lt 10 || echo late; }\n\
+                  srun -n1 --prolog=./slow echo never & A=$!; until test -s begun; do sleep 0.1; done; ended\n\
+                  for way in -o -i; do srun -n1 $way fifo echo never & A=$!; sleep 2; ended; done\n\
+                  squeue -h | wc -l; wait $RAN; echo $?; cat ran";
+    let output = cluster.run(NOBODY, &["timeout", "100", "sh", "-c", script]);
+    assert_eq!(output.out, "1\n1\n1\n1\n0\nran\n", "{}", output.err);
+    assert!(
+        output
+            .err
+            .contains("was not launched: srun got signal 15\n"),
+        "{}",
+        output.err
+    );
+    cluster.down();
+}

@@ -8,12 +8,14 @@ use super::super::resolve::input::Surroundings;
 use super::super::resolve::{het, job, numbers, step};
 use super::super::{output, process, submit};
 use super::{program, say};
-use spur_core::api::{Grant, JobFilter, RefusalKind, Reply, Request};
+use spur_core::api::{Grant, GrantNode, JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
+use spur_core::job::gpus;
 use spur_core::job::spec::JobSpec;
 use spur_core::job::step::StepSpec;
+use spur_core::resources::GpuCount;
 use spur_core::slurm::codes;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After this time the user is told that the job waits.
 const NOTICE_AFTER: Duration = Duration::from_millis(400);
@@ -21,6 +23,8 @@ const NOTICE_AFTER: Duration = Duration::from_millis(400);
 const IMMEDIATE: u64 = 1;
 /// Pauses between tries to get a step while other steps hold what it needs: doubled up to the second.
 const BUSY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Tickets of this age are not used any more. They must be younger than the controller's, which live for 300 s.
+const FRESH: Duration = Duration::from_secs(120);
 
 /// A step that may be started.
 #[derive(Debug)]
@@ -31,11 +35,19 @@ pub struct Granted {
     pub parts: Vec<usize>,
     /// Whether the job is srun's own and ends with the step.
     pub own_job: bool,
+    /// What the controller is asked to hear of the same step again.
+    again: Option<Request>,
+    since: Instant,
 }
 
 impl Granted {
     /// Puts the parts of a step together; `which` is the part of the command line that each is of.
-    fn of(grants: Vec<Grant>, which: &[usize], own_job: bool) -> Option<Self> {
+    fn of(
+        grants: Vec<Grant>,
+        which: &[usize],
+        own_job: bool,
+        again: impl FnOnce(JobId) -> Option<Request>,
+    ) -> Option<Self> {
         let mut grants = grants.into_iter().zip(which);
         let (mut grant, first) = grants.next()?;
         let mut parts = vec![*first; grant.nodes.len()];
@@ -45,10 +57,30 @@ impl Granted {
             grant.job.nodes.extend(more.job.nodes);
         }
         Some(Self {
+            again: again(grant.job.id),
+            since: Instant::now(),
             grant,
             parts,
             own_job,
         })
+    }
+
+    /// Gets new tickets for those that may soon be worth nothing, since what comes before a step may take its time. Without an
+    /// answer the old ones stay: the nodes say what is wrong with them.
+    pub async fn renew(&mut self) {
+        if self.since.elapsed() < FRESH {
+            return;
+        }
+        let Some(again) = &self.again else {
+            return;
+        };
+        let grants = link::ask_again(again).await.ok().and_then(granted);
+        let nodes = grants.into_iter().flatten().flat_map(|grant| grant.nodes);
+        let nodes: Vec<_> = nodes.collect();
+        let names = |nodes: &[GrantNode]| nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>();
+        if names(&nodes) == names(&self.grant.nodes) {
+            (self.grant.nodes, self.since) = (nodes, Instant::now());
+        }
     }
 }
 
@@ -146,22 +178,50 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
     let answer = run(options, &request).await;
     let grants = granted(answer.map_err(refused)?);
     let which: Vec<usize> = (0..parts.len()).collect();
-    let granted = grants.and_then(|grants| Granted::of(grants, &which, true));
+    let granted =
+        grants.and_then(|grants| Granted::of(grants, &which, true, |job| same_step(&request, job)));
     granted.ok_or_else(|| refused(link::unexpected()))
 }
 
-/// With `--overcommit` a job of srun's own has a CPU on each node, and its step all the tasks.
+/// With `--overcommit` a job of srun's own has a CPU on each node, and its step all the tasks. The GPUs that tasks have are the
+/// job's.
 fn overcommitted(options: &Options, spec: JobSpec, step: StepSpec) -> (JobSpec, StepSpec) {
     if !options.on("overcommit") {
         return (spec, step);
     }
+    let mut job = spec.clone();
+    if gpus::settle(&mut job).is_err() {
+        // The controller says what is wrong with it.
+        return (spec, step);
+    }
+    let per_node = job.tasks_per_node;
+    let listed = u32::try_from(job.nodelist.len()).unwrap_or(u32::MAX);
+    let mut nodes = job.nodes_min.max(listed).max(1);
+    let tasks = if job.tasks_set {
+        job.tasks.max(1)
+    } else {
+        nodes.saturating_mul(per_node.max(1))
+    };
+    if per_node > 0 && !job.nodes_set {
+        nodes = nodes.max(tasks.div_ceil(per_node));
+        job.nodes_min = nodes;
+    }
+    if let Some(each) = job.gpus_per_task.take() {
+        let placed = [&job.gpus_total, &job.gpus_per_node, &job.gpus_per_socket];
+        if placed.into_iter().all(Option::is_none) {
+            let count = each.count.saturating_mul(tasks);
+            job.gpus_total = Some(GpuCount { count, ..each });
+        }
+    }
+    (job.tasks, job.tasks_set) = (nodes.min(tasks), true);
+    (job.tasks_per_node, job.tasks_per_socket, job.tasks_per_gpu) = (0, 0, 0);
     let step = StepSpec {
-        tasks: spec.tasks,
+        tasks,
+        tasks_per_node: per_node,
         overcommit: true,
         ..step
     };
-    let tasks = spec.nodes_min.max(1);
-    (JobSpec { tasks, ..spec }, step)
+    (job, step)
 }
 
 /// The parts of a step that was granted.
@@ -232,21 +292,21 @@ async fn resume(request: &Request, lost: Trouble) -> Result<Reply, Trouble> {
 
 /// What is asked for once a job runs whose call broke; `None` for one that waits only for so long.
 fn again(request: &Request, job: JobId) -> Option<Request> {
-    if let Request::Run {
-        step,
-        immediate: None,
-        ..
-    } = request
+    if let Request::Run { immediate, .. } | Request::RunHet { immediate, .. } = request
+        && immediate.is_some()
     {
+        return None;
+    }
+    same_step(request, job)
+}
+
+/// Asks for the step of a job that was asked for with it: the controller knows it by the request's number.
+fn same_step(request: &Request, job: JobId) -> Option<Request> {
+    if let Request::Run { step, .. } = request {
         let step = step.clone();
         return Some(Request::Step { job, step });
     }
-    if let Request::RunHet {
-        steps,
-        immediate: None,
-        ..
-    } = request
-    {
+    if let Request::RunHet { steps, .. } = request {
         let offsets = (0..).take(steps.len()).collect();
         let steps = steps.clone();
         return Some(Request::StepHet {
@@ -278,7 +338,9 @@ async fn within(
         match link::ask_again(&request).await {
             Ok(reply) => {
                 let granted = granted(reply);
-                let granted = granted.and_then(|grants| Granted::of(grants, which, false));
+                let granted = granted.and_then(|grants| {
+                    Granted::of(grants, which, false, |_| Some(request.clone()))
+                });
                 if let Some(granted) = granted.as_ref().filter(|_| told) {
                     let step = granted.grant.step;
                     say(options, format_args!("Step created for StepId={step}"));
@@ -343,4 +405,52 @@ fn confirm(job: &str, why: &str) -> Failure {
         ));
     }
     failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::flags::getopt;
+
+    /// By words of srun: nodes, tasks, tasks per node and GPUs of its job, and tasks of its step.
+    #[test]
+    fn tasks_that_share_cpus_ask_for_one_cpu_a_node_and_for_all_their_gpus() {
+        for (words, job, gpus, tasks) in [
+            ("-O -n8", (1, 1), None, 8),
+            ("-O -N2 -n8", (2, 2), None, 8),
+            ("-O -N4 -n2", (2, 2), None, 2),
+            ("-O -N1 --ntasks-per-node=64", (1, 1), None, 64),
+            ("-O -N2 --ntasks-per-node=3", (2, 2), None, 6),
+            ("-O -n8 --ntasks-per-node=4", (2, 2), None, 8),
+            ("-O -n6 --ntasks-per-socket=2", (1, 1), None, 6),
+            ("-O -n8 --gpus-per-task=1", (1, 1), Some(8), 8),
+            ("-O -n2 --gpus-per-task=h100:2", (1, 1), Some(4), 2),
+            (
+                "-O -N2 --ntasks-per-node=2 --gpus-per-task=1",
+                (2, 2),
+                Some(4),
+                4,
+            ),
+            ("-O -n8 --ntasks-per-gpu=2", (1, 1), Some(4), 8),
+            ("-O --gpus=2 --ntasks-per-gpu=4", (1, 1), Some(2), 8),
+        ] {
+            let words: Vec<_> = words.split(' ').chain(["true"]).map(Into::into).collect();
+            let options = getopt::parse(Command::Srun, &words, Source::CommandLine).unwrap();
+            let here = process::surroundings();
+            let (spec, _) = job::spec(&options, &here, "true", "true").unwrap();
+            let step = step::of_run(&options, "true", 1);
+            let (spec, step) = overcommitted(&options, spec, step);
+            assert_eq!((spec.nodes_min.max(1), spec.tasks), job, "{words:?}");
+            let total = spec.gpus_total.map(|gpus| gpus.count);
+            assert_eq!((total, spec.gpus_per_task), (gpus, None), "{words:?}");
+            let per = (
+                spec.tasks_per_node,
+                spec.tasks_per_socket,
+                spec.tasks_per_gpu,
+            );
+            assert_eq!(per, (0, 0, 0), "{words:?}");
+            assert!(step.overcommit && spec.tasks_set, "{words:?}");
+            assert_eq!(step.tasks, tasks, "{words:?}");
+        }
+    }
 }

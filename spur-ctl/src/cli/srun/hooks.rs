@@ -92,7 +92,7 @@ impl Hooks {
     }
 }
 
-/// Runs a program with the step's command as its arguments; its exit code.
+/// Runs a program with the step's command as its arguments; its exit code. It is killed if it is not waited for to the end.
 async fn run(program: &Path, context: &str, options: &Options, grant: &Grant) -> i32 {
     let names: Vec<&str> = grant.nodes.iter().map(|node| node.name.as_str()).collect();
     let nodes = hostlist::compress(&names);
@@ -105,6 +105,7 @@ async fn run(program: &Path, context: &str, options: &Options, grant: &Grant) ->
         .env("SLURM_STEP_ID", &step)
         .env("SLURM_STEPID", &step)
         .env("SLURM_STEP_NODELIST", nodes)
+        .kill_on_drop(true)
         .status()
         .await;
     match status {

@@ -129,12 +129,13 @@ pub async fn room(printers: &mut [Printer]) {
     }
 }
 
-/// Waits until everything is written, and what was said too; not for long if the user wants no more, before or meanwhile.
+/// Waits until everything is written, and what was said too; not for long if the user wants no more, before or meanwhile: whether
+/// that is so.
 pub async fn finish(
     printers: Vec<Printer>,
     signals: &mut mpsc::Receiver<u8>,
     mut wants_no_more: bool,
-) {
+) -> bool {
     let mut written = std::pin::pin!(async {
         for printer in printers {
             printer.finish().await;
@@ -145,8 +146,8 @@ pub async fn finish(
     loop {
         tokio::select! {
             biased;
-            () = &mut written => return,
-            () = tokio::time::sleep_until(end), if wants_no_more => return,
+            () = &mut written => return wants_no_more,
+            () = tokio::time::sleep_until(end), if wants_no_more => return true,
             Some(signal) = signals.recv() => {
                 if signals::ENDING.contains(&signal) && !wants_no_more {
                     (wants_no_more, end) = (true, Instant::now() + LAST_PRINT);

@@ -23,7 +23,7 @@ use super::signals::{CONT, INT, KILL, TERM, WINCH};
 use super::tasks::Tasks;
 use super::terminal::Terminal;
 use super::wire::{self, Link};
-use super::{say, stdin, verbose, words};
+use super::{err, say, stdin, verbose, words};
 use begin::{Begun, begin};
 pub use begin::{check, work_dir};
 use due::Due;
@@ -33,7 +33,8 @@ use spur_core::pmi::step::Exchange;
 use spur_core::pmix::step::Hub;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use watch::Vigil;
 
 /// How long after a request to end the step srun still waits for it: Slurm's `KillWait` and two seconds.
 const END_WAIT: Duration = Duration::from_secs(32);
@@ -95,35 +96,35 @@ struct Session<'a> {
 pub async fn run(
     (parts, programs): (&[Options], Vec<Option<Programs>>),
     here: &Surroundings,
-    granted: Granted,
+    mut granted: Granted,
 ) -> Result<u8, Failure> {
-    let Granted {
-        grant,
-        parts: of_node,
-        own_job,
-    } = granted;
+    let own_job = granted.own_job;
     let options = &parts[0];
     // Whatever fails here, the job or step that was granted does not stay behind.
     let hooks: Vec<Hooks> = parts.iter().map(|part| hooks::find(part, here)).collect();
-    let begun = begin((parts, &hooks), here, (&grant, &of_node), own_job);
-    let Begun {
-        streams,
-        outlet,
-        mut signals,
-        opens,
-        terminal,
-    } = match begun {
-        Ok(begun) => begun,
+    let (mut vigil, begun) = match start((parts, &hooks), here, &mut granted).await {
+        Ok(Some(started)) => started,
+        Ok(None) => {
+            abandon(&granted).await;
+            return Ok(1);
+        }
         Err(failure) => {
-            drop_step(&grant, own_job).await;
+            abandon(&granted).await;
             return Err(failure);
         }
     };
+    let Begun {
+        streams,
+        outlet,
+        opens,
+        terminal,
+    } = begun;
+    let Granted {
+        grant,
+        parts: of_node,
+        ..
+    } = granted;
     let programs = programs::number(programs, &grant, &of_node);
-    if !hooks[0].before(options, &grant).await {
-        drop_step(&grant, own_job).await;
-        return Ok(1);
-    }
     let (links, mut inbox) = wire::connect(&grant, (&opens, &programs), &of_node);
     let outlets: Vec<usize> = of_node.iter().map(|part| outlet[*part]).collect();
     let mut session = Session::new(options, &grant, own_job, links);
@@ -151,10 +152,41 @@ pub async fn run(
     }
     session.announce();
     super::tell_topology(options).await;
-    session.follow(&mut inbox, &mut signals).await;
-    let code = session.finish(&mut signals).await;
-    hooks[0].after(options, &grant).await;
+    session.follow(&mut inbox, &mut vigil).await;
+    vigil.watch_no_more();
+    let code = session.finish(&mut vigil).await;
+    let after = vigil.during(hooks[0].after(options, &grant)).await;
+    vigil.written(Vec::new(), after.is_err()).await;
     Ok(code)
+}
+
+/// What comes before the step; `None` if that wants no step, or nobody wants it any more.
+async fn start(
+    (parts, hooks): (&[Options], &[Hooks]),
+    here: &Surroundings,
+    granted: &mut Granted,
+) -> Result<Option<(Vigil, Begun)>, Failure> {
+    let (job, step) = (granted.grant.job.id, granted.grant.step);
+    let vigil = Vigil::start(job).map_err(|why| Failure::error(Command::Srun, why));
+    let mut vigil = vigil?;
+    let before = async {
+        let grant = &granted.grant;
+        let files = begin::open_files(parts, here, grant).await?;
+        let which = (grant, granted.parts.as_slice());
+        let begun = begin((parts, hooks), here, which, granted.own_job, files)?;
+        if !hooks[0].before(&parts[0], grant).await {
+            return Ok(None);
+        }
+        granted.renew().await;
+        Ok(Some(begun))
+    };
+    match vigil.during(before).await {
+        Ok(begun) => Ok(begun?.map(|begun| (vigil, begun))),
+        Err(why) => {
+            err(format_args!("StepId={step} was not launched: {why}"));
+            Ok(None)
+        }
+    }
 }
 
 /// A step that will not be started must not keep its job waiting.
@@ -419,7 +451,7 @@ impl<'a> Session<'a> {
     }
 
     /// Last words, and the exit code.
-    async fn finish(mut self, signals: &mut mpsc::Receiver<u8>) -> u8 {
+    async fn finish(mut self, vigil: &mut Vigil) -> u8 {
         // What the task printed last is still printed as it is, by the printers: only keys mean again what they did.
         drop(self.terminal.take());
         self.report();
@@ -441,7 +473,7 @@ impl<'a> Session<'a> {
         }
         let code = self.tasks.exit_code().max(u8::from(self.failed));
         let told = self.forced || self.given_up;
-        printer::finish(self.printers, signals, told).await;
+        vigil.written(self.printers, told).await;
         code
     }
 }

@@ -2,7 +2,6 @@
 
 use super::super::files::{self, Feed, Sink, Streams};
 use super::super::hooks::Hooks;
-use super::super::signals;
 use super::super::terminal::{self, Terminal};
 use super::super::wire;
 use super::{kill_on_bad_exit, mpi, wait};
@@ -16,7 +15,7 @@ use spur_core::job::spec::JobSpec;
 use spur_core::slurm::{export, raw};
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 
 /// Reads what is needed once something runs, before anything is asked for.
 pub fn check(parts: &[Options], here: &Surroundings) -> Result<(), Failure> {
@@ -27,29 +26,51 @@ pub fn check(parts: &[Options], here: &Surroundings) -> Result<(), Failure> {
         .try_for_each(|part| job::limits(part, here).map(drop))
 }
 
+/// Where streams go, and which of these is of which part of the command line.
+type Files = (Vec<Streams>, Vec<usize>);
+
 /// What the nodes are told, and where streams go.
 pub(super) struct Begun {
     pub(super) streams: Vec<Streams>,
     /// By part of the command line: which of the streams are its.
     pub(super) outlet: Vec<usize>,
-    pub(super) signals: Receiver<u8>,
     pub(super) opens: Vec<Open>,
     pub(super) terminal: Option<Terminal>,
 }
 
-/// Opens files and begins to listen, before anything is started.
+/// Opens files, in a thread of its own: the other end of a pipe may be long in coming.
+pub(super) async fn open_files(
+    parts: &[Options],
+    here: &Surroundings,
+    grant: &Grant,
+) -> Result<Files, Failure> {
+    let (parts, here, grant) = (parts.to_vec(), here.clone(), grant.clone());
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("files".to_owned());
+    thread
+        .spawn(move || drop(tell.send(prepare(&parts, &here, &grant))))
+        .map_err(|why| Failure::error(Command::Srun, why))?;
+    let broken = |_| {
+        Err(Failure::error(
+            Command::Srun,
+            "cannot open files: the thread that does so broke off",
+        ))
+    };
+    told.await.unwrap_or_else(broken)
+}
+
+/// Decides all that is decided before anything is started.
 pub(super) fn begin(
     (parts, hooks): (&[Options], &[Hooks]),
     here: &Surroundings,
     (grant, of_node): (&Grant, &[usize]),
     own_job: bool,
+    (mut streams, outlet): Files,
 ) -> Result<Begun, Failure> {
-    let (mut streams, outlet) = prepare(parts, here, grant)?;
     let terminal = Terminal::of(&parts[0]);
     if let Some(file) = terminal.as_ref().and_then(|own| own.input(&parts[0])) {
         streams[0].stdin = Feed::File(file);
     }
-    let signals = signals::listen().map_err(|why| Failure::error(Command::Srun, why))?;
     let opens = parts.iter().zip(hooks).zip(&outlet);
     let opens = opens.map(|((part, hooks), outlet)| {
         open(part, here, grant, own_job, (&streams[*outlet], hooks))
@@ -69,19 +90,13 @@ pub(super) fn begin(
     Ok(Begun {
         streams,
         outlet,
-        signals,
         opens,
         terminal,
     })
 }
 
-/// Opens files.
 /// A part of the command line that says where its streams go has an outlet of its own; others share that of the part before.
-fn prepare(
-    parts: &[Options],
-    here: &Surroundings,
-    grant: &Grant,
-) -> Result<(Vec<Streams>, Vec<usize>), Failure> {
+fn prepare(parts: &[Options], here: &Surroundings, grant: &Grant) -> Result<Files, Failure> {
     let (mut streams, mut outlet) = (Vec::new(), Vec::new());
     for part in parts {
         let own = |long: &&str| {
