@@ -584,27 +584,3 @@ fn an_answer_is_one_message_whatever_was_sent() {
         assert_eq!(decoder.take(), Ok(None));
     }
 }
-
-#[test]
-fn an_attribute_takes_room_once_and_none_if_it_is_refused() {
-    let mut step = Step::new(&[&[0]]);
-    step.say(0, 0, b"cmd=init pmi_version=2 pmi_subversion=0\n");
-    let room = "x".repeat(60 << 10);
-    let attribute = |key: usize| counted(&format!("cmd=info-putnodeattr;key={key};value={room};"));
-    let heard = |step: &mut Step| {
-        let heard = step.heard.remove(&0).unwrap_or_default();
-        let heard = String::from_utf8(heard).expect("it is text");
-        (heard.contains("rc=0;"), heard.contains("rc=1;"))
-    };
-    heard(&mut step);
-    for _ in 0..=STORE_MAX / room.len() {
-        step.say(0, 0, &attribute(0));
-    }
-    assert_eq!(heard(&mut step), (true, false), "the same again");
-    for key in 1..=STORE_MAX / room.len() {
-        step.say(0, 0, &attribute(key));
-    }
-    assert_eq!(heard(&mut step), (true, true), "too many");
-    step.say(0, 0, &counted("cmd=kvs-put;key=a;value=b;"));
-    assert_eq!(heard(&mut step), (true, false), "there is room for little");
-}
