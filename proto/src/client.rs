@@ -1,9 +1,10 @@
 //! A client of the controller over a Unix socket.
 
 use crate::convert::BadMessage;
+use crate::reply::Jobs;
 use crate::{envelope, reply, wire};
 use hyper_util::rt::TokioIo;
-use spur_core::api::{Refusal, RefusalKind, Reply, Request};
+use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,6 +115,22 @@ pub fn ask(address: &str, request: &Request) -> Result<Reply, CallError> {
     ask_over(dial(address)?, request)
 }
 
+/// [`ask`] for jobs, which are read from the answer one by one.
+pub fn ask_jobs(address: &str, request: &Request) -> Result<Jobs, CallError> {
+    let body = body_over(dial(address)?, request)?;
+    match reply::open_jobs(body).map_err(|e| lost(&e))? {
+        Ok(Ok(jobs)) => Ok(jobs),
+        Ok(Err(_)) => Err(CallError::Lost("an answer of another kind".to_owned())),
+        Err(reply::Refused::No(refusal)) => Err(CallError::Refused(refusal)),
+        Err(reply::Refused::Bad(bad)) => Err(bad.into()),
+    }
+}
+
+/// The jobs of an answer, in turn. After an error there is no other.
+pub fn each(jobs: &Jobs) -> impl Iterator<Item = Result<JobView, CallError>> {
+    jobs.rows().map(|row| Ok(row.map_err(|e| lost(&e))??))
+}
+
 /// The first half of [`ask`]: what the controller has to do for a connection, it does while the question is still made.
 pub fn dial(address: &str) -> Result<Line, CallError> {
     let stream = std::os::unix::net::UnixStream::connect(socket(address)?);
@@ -121,11 +138,14 @@ pub fn dial(address: &str) -> Result<Line, CallError> {
 }
 
 /// The second half of [`ask`].
-pub fn ask_over(Line(mut stream): Line, request: &Request) -> Result<Reply, CallError> {
+pub fn ask_over(line: Line, request: &Request) -> Result<Reply, CallError> {
+    opened(&body_over(line, request)?)
+}
+
+fn body_over(Line(mut stream): Line, request: &Request) -> Result<Vec<u8>, CallError> {
     envelope::write(&mut stream, &wire::CallRequest::from(request), REQUEST_MAX)
         .and_then(|()| envelope::read_bytes(&mut stream, REPLY_MAX))
         .map_err(|e| lost(&e))
-        .and_then(|body| opened(&body))
 }
 
 impl Client {

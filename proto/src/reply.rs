@@ -93,21 +93,97 @@ fn begin(out: &mut Vec<u8>, key: u8, content: usize) {
 
 /// The answer of a body. Other bytes are `InvalidData`; a message that says less or other than it must is the inner error.
 pub fn open(body: &[u8]) -> io::Result<Result<Result<Reply, Refusal>, BadMessage>> {
-    let items = inside(body, ANSWER).and_then(|answer| inside(answer, JOBS));
-    let Some(mut rest) = items else {
+    let Some(items) = items(body) else {
         let reply: wire::CallReply = envelope::decode(body)?;
         return Ok(reply.try_into());
     };
-    let (mut rows, mut reader) = (Vec::new(), Reader::default());
-    while !rest.is_empty() {
-        let (item, behind) = field(rest, ITEM).ok_or(io::ErrorKind::InvalidData)?;
-        match reader.row(item)? {
+    let mut rows = Vec::new();
+    for row in Rows::of(items) {
+        match row? {
             Ok(row) => rows.push(Arc::new(row)),
-            Err(bad) => return Ok(Err(bad.at("items").at("Reply"))),
+            Err(bad) => return Ok(Err(bad)),
         }
-        rest = behind;
     }
     Ok(Ok(Ok(Reply::Jobs(rows))))
+}
+
+/// The answer of a body, of which a list of jobs is not read yet.
+pub fn open_jobs(body: Vec<u8>) -> io::Result<Result<Result<Jobs, Reply>, Refused>> {
+    if items(&body).is_some() {
+        return Ok(Ok(Ok(Jobs { body })));
+    }
+    Ok(match open(&body)? {
+        Ok(Ok(reply)) => Ok(Err(reply)),
+        Ok(Err(refusal)) => Err(Refused::No(refusal)),
+        Err(bad) => Err(Refused::Bad(bad)),
+    })
+}
+
+/// Why a body has no answer to be used.
+#[derive(Debug)]
+pub enum Refused {
+    /// The controller said no.
+    No(Refusal),
+    /// The message says less or other than it must.
+    Bad(BadMessage),
+}
+
+/// Jobs as they came, read one after another: of ten thousand, only the one that is looked at takes memory besides its bytes.
+#[derive(Debug)]
+pub struct Jobs {
+    body: Vec<u8>,
+}
+
+impl Jobs {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        items(&self.body).is_none_or(<[u8]>::is_empty)
+    }
+
+    /// Each in turn. After an error there is no other.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows::of(items(&self.body).unwrap_or_default())
+    }
+}
+
+/// The items of a list of jobs; `None` if the answer is another.
+fn items(body: &[u8]) -> Option<&[u8]> {
+    inside(body, ANSWER).and_then(|answer| inside(answer, JOBS))
+}
+
+/// Rows of a list, one after another.
+pub struct Rows<'b> {
+    rest: &'b [u8],
+    reader: Reader<'b>,
+}
+
+impl<'b> Rows<'b> {
+    fn of(items: &'b [u8]) -> Self {
+        Self {
+            rest: items,
+            reader: Reader::default(),
+        }
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = io::Result<Result<JobView, BadMessage>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let Some((item, behind)) = field(self.rest, ITEM) else {
+            self.rest = &[];
+            return Some(Err(io::ErrorKind::InvalidData.into()));
+        };
+        self.rest = behind;
+        let row = self.reader.row(item);
+        if !matches!(row, Ok(Ok(_))) {
+            self.rest = &[];
+        }
+        Some(row.map(|row| row.map_err(|bad| bad.at("items").at("Reply"))))
+    }
 }
 
 /// How many requests are remembered while rows are read.

@@ -3,6 +3,7 @@
 use crate::generate;
 use prost::Message;
 use spur_core::api::{JobView, Refusal, Reply, Written};
+use spur_proto::convert::BadMessage;
 use spur_proto::{envelope, reply, wire};
 use std::sync::Arc;
 
@@ -14,6 +15,25 @@ type Answer = Result<Reply, Refusal>;
 fn comes_back(sealed: &[u8], answer: &Answer) {
     let body = envelope::read_bytes(&mut &*sealed, MAX).unwrap();
     assert_eq!(reply::open(&body).unwrap().as_ref(), Ok(answer));
+    assert_eq!(one_by_one(&body).unwrap(), *answer);
+}
+
+/// The same answer, of which jobs are read in turn; the first error if it is none.
+fn one_by_one(body: &[u8]) -> Result<Answer, String> {
+    let told = |why: BadMessage| why.to_string();
+    let answer = reply::open_jobs(body.to_vec()).map_err(|e| e.to_string())?;
+    let jobs = match answer {
+        Ok(Ok(jobs)) => jobs,
+        Ok(Err(reply)) => return Ok(Ok(reply)),
+        Err(reply::Refused::No(refusal)) => return Ok(Err(refusal)),
+        Err(reply::Refused::Bad(bad)) => return Err(told(bad)),
+    };
+    let mut rows = Vec::new();
+    for row in jobs.rows() {
+        rows.push(Arc::new(row.map_err(|e| e.to_string())?.map_err(told)?));
+    }
+    assert_eq!(jobs.is_empty(), rows.is_empty());
+    Ok(Ok(Reply::Jobs(rows)))
 }
 
 /// Rows that the generator makes, half of which are told what only the one who answers knows.
@@ -81,12 +101,17 @@ fn too_long_a_list_is_refused_and_a_cut_or_changed_one_is_an_error() {
     let body = &sealed[4..];
     assert!(reply::seal(&answer, body.len()).is_ok());
     assert!(reply::seal(&answer, body.len() - 1).is_err());
-    let is_it = |bytes: &[u8]| matches!(reply::open(bytes), Ok(Ok(other)) if other == answer);
+    let is_it = |bytes: &[u8]| {
+        let whole = matches!(reply::open(bytes), Ok(Ok(other)) if other == answer);
+        assert_eq!(whole, one_by_one(bytes).is_ok_and(|other| other == answer));
+        whole
+    };
     for len in 0..body.len() {
         assert!(!is_it(&body[..len]), "cut at {len}");
     }
     let longer = [body, &[0xff]].concat();
     assert!(reply::open(&longer).is_err());
+    assert!(one_by_one(&longer).is_err());
 }
 
 #[test]
@@ -101,15 +126,20 @@ fn a_row_that_says_too_little_is_named() {
             kind: Some(wire::call_answer::Kind::Jobs(jobs)),
         })),
     };
-    let told = reply::open(&message.encode_to_vec()).unwrap().unwrap_err();
+    let bytes = message.encode_to_vec();
+    let told = reply::open(&bytes).unwrap().unwrap_err();
     let plainly = Answer::try_from(message).unwrap_err();
     assert_eq!(told, plainly);
+    assert_eq!(one_by_one(&bytes).unwrap_err(), plainly.to_string());
 }
 
 proptest::proptest! {
     #[test]
     fn no_bytes_are_any_trouble(bytes: Vec<u8>) {
-        let _any = reply::open(&bytes);
-        let _any = reply::open(&[&[10, 3, 66, 1, 10][..], &bytes].concat());
+        let longer = [&[10, 3, 66, 1, 10][..], &bytes].concat();
+        for bytes in [bytes, longer] {
+            let _any = reply::open(&bytes);
+            let _any = one_by_one(&bytes);
+        }
     }
 }

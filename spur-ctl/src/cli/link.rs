@@ -1,10 +1,12 @@
 //! The way to the controller, with Slurm's words for when there is none.
 
 pub use super::address::address;
-use spur_core::api::{Refusal, RefusalKind, Reply, Request};
+use super::render::data::Problem;
+use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::slurm::codes;
 use spur_proto::client::{self, CallError, Client, Line};
+use spur_proto::reply::Jobs;
 use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
@@ -39,6 +41,15 @@ impl Trouble {
         match self {
             Self::Contact(text) => text.clone(),
             Self::Refused(refusal) => refusal_text(refusal),
+        }
+    }
+
+    /// The same in a document.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            description: self.text(),
+            source: super::process::command_name(),
+            ..Problem::default()
         }
     }
 
@@ -82,6 +93,16 @@ pub fn run<T>(work: impl Future<Output = T>) -> T {
 /// Asks one thing, without a runtime: for commands that ask and end.
 pub fn question(request: &Request) -> Result<Reply, Trouble> {
     client::ask(&address(), request).map_err(trouble)
+}
+
+/// Asks for jobs that are read one by one with [`each`]: of a long list, most of the time would go to the memory of all.
+pub fn jobs(request: &Request) -> Result<Jobs, Trouble> {
+    client::ask_jobs(&address(), request).map_err(trouble)
+}
+
+/// The jobs of an answer, in turn. After an error there is no other.
+pub fn each(jobs: &Jobs) -> impl Iterator<Item = Result<JobView, Trouble>> {
+    client::each(jobs).map(|job| job.map_err(trouble))
 }
 
 /// The cluster's name.

@@ -18,7 +18,7 @@ use super::resolve::filter;
 use super::{output, process, users};
 use query::Query;
 use rows::{Came, Shape};
-use spur_core::api::{JobView, Refusal, RefusalKind, Reply, Request};
+use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
 use spur_core::id::{NodeName, Uid};
 use spur_core::job::state::JobState;
 use spur_core::slurm::codes;
@@ -39,19 +39,19 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     nodes_exist(&query)?;
     output::complain(&query.notices);
     output::repeat(Command::Squeue, options, || {
-        let came = fetch(options, &query)?;
         let passes = Passes::new(options, &query);
-        if asked.is_none() && !options.on("step") {
+        if let Some(asked) = asked {
+            return data::show(options, asked, &passes);
+        }
+        let came = fetch(options, &query)?;
+        if !options.on("step") {
             return show(options, came, &passes);
         }
         let Came::Jobs(jobs) = came else {
             return Err(load_error(&link::unexpected()));
         };
-        let jobs = passes.wanted(jobs);
-        match asked {
-            Some(asked) => data::show(options, asked, &jobs, &query),
-            None => steps::show(options, &query, &view(options, jobs.is_empty())?, &jobs),
-        }
+        let jobs: Vec<_> = passes.wanted(jobs).collect();
+        steps::show(options, &query, &view(options, jobs.is_empty())?, &jobs)
     })
 }
 
@@ -125,8 +125,29 @@ fn load_error(trouble: &Trouble) -> Failure {
 }
 
 fn fetch(options: &Options, query: &Query) -> Result<Came, Failure> {
-    if query.nothing && query.filter.ids.is_empty() {
+    let Some(filter) = asked_for(query) else {
         return Ok(Came::Jobs(Vec::new()));
+    };
+    let question = if lines_will_do(options, query) {
+        let folded = true;
+        Request::JobLines { filter, folded }
+    } else {
+        whole(filter)
+    };
+    let jobs = match link::question(&question) {
+        Ok(Reply::Jobs(jobs)) => jobs,
+        Ok(Reply::JobLines(lines)) => return Ok(Came::Lines(lines)),
+        Ok(_) => return Err(load_error(&link::unexpected())),
+        Err(trouble) => return Err(load_error(&trouble)),
+    };
+    there_is_one(query, jobs.is_empty())?;
+    Ok(Came::Jobs(jobs))
+}
+
+/// What the controller is asked for; `None` if nothing can match.
+fn asked_for(query: &Query) -> Option<JobFilter> {
+    if query.nothing && query.filter.ids.is_empty() {
+        return None;
     }
     let mut wanted = query.filter.clone();
     if query.is_of_one_job() {
@@ -140,28 +161,22 @@ fn fetch(options: &Options, query: &Query) -> Result<Came, Failure> {
         wanted.states.clear();
         wanted.all_states = true;
     }
-    let question = if lines_will_do(options, query) {
-        Request::JobLines {
-            filter: wanted,
-            folded: true,
-        }
-    } else {
-        // Lines are in order of start, known or expected, where nothing else orders them.
-        wanted.estimates = true;
-        Request::Jobs { filter: wanted }
-    };
-    let jobs = match link::question(&question) {
-        Ok(Reply::Jobs(jobs)) => jobs,
-        Ok(Reply::JobLines(lines)) => return Ok(Came::Lines(lines)),
-        Ok(_) => return Err(load_error(&link::unexpected())),
-        Err(trouble) => return Err(load_error(&trouble)),
-    };
-    if jobs.is_empty() && query.is_of_one_job() {
-        let kind = RefusalKind::InvalidJobId;
-        let text = String::new();
-        return Err(load_error(&Trouble::Refused(Refusal { kind, text })));
+    Some(wanted)
+}
+
+/// Asks for whole jobs. Lines are in order of start, known or expected, where nothing else orders them.
+fn whole(mut filter: JobFilter) -> Request {
+    filter.estimates = true;
+    Request::Jobs { filter }
+}
+
+/// A job that was asked for alone must be there.
+fn there_is_one(query: &Query, none: bool) -> Result<(), Failure> {
+    if !none || !query.is_of_one_job() {
+        return Ok(());
     }
-    Ok(Came::Jobs(jobs))
+    let (kind, text) = (RefusalKind::InvalidJobId, String::new());
+    Err(load_error(&Trouble::Refused(Refusal { kind, text })))
 }
 
 /// Whether all that is shown, sorted and filtered by is in the short lines: long lists come in a fraction of the time then.
@@ -198,7 +213,7 @@ const LINE_SORTS: &str = "iPtTpQuUjMlLDNV";
 fn show(options: &Options, came: Came, passes: &Passes<'_>) -> Result<(), Failure> {
     let (came, empty) = match came {
         Came::Jobs(jobs) => {
-            let jobs = passes.wanted(jobs);
+            let jobs: Vec<_> = passes.wanted(jobs).collect();
             let empty = jobs.is_empty();
             (Came::Jobs(jobs), empty)
         }
@@ -253,7 +268,7 @@ fn layout(options: &Options) -> Layout<JobRow> {
 }
 
 /// The filters that the controller does not know, and those that it was not asked to apply.
-struct Passes<'q> {
+pub struct Passes<'q> {
     query: &'q Query,
     accounts: Option<Vec<String>>,
     qos: Option<Vec<String>>,
@@ -280,10 +295,14 @@ impl<'q> Passes<'q> {
     }
 
     /// Those that pass, as far as they were asked for.
-    fn wanted(&self, mut jobs: Vec<Arc<JobView>>) -> Vec<Arc<JobView>> {
-        jobs.retain(|job| self.pass(job));
-        let part = |job| self.query.part_of(job);
-        jobs.into_iter().filter_map(part).collect()
+    fn wanted(&self, jobs: Vec<Arc<JobView>>) -> impl Iterator<Item = Arc<JobView>> {
+        jobs.into_iter().filter_map(|job| self.part(job))
+    }
+
+    /// The job, or the part of it that was asked for.
+    fn part(&self, job: Arc<JobView>) -> Option<Arc<JobView>> {
+        let passes = self.pass(&job);
+        passes.then(|| self.query.part_of(job))?
     }
 
     fn pass(&self, job: &JobView) -> bool {

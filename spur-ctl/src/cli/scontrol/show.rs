@@ -11,9 +11,9 @@ pub use steps::{list_jobs, list_pids, list_steps};
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
-use super::super::link;
+use super::super::link::{self, Trouble};
 use super::super::render::View;
-use super::super::render::data::{Document, Meta};
+use super::super::render::data::{Document, Meta, Problem};
 use super::super::{output, process, users};
 use super::{abbreviates, ask, invalid, later, worded};
 use spur_core::api::{RefusalKind, Reply, Request};
@@ -93,13 +93,14 @@ fn view(users: impl IntoIterator<Item = Uid>) -> View {
     view
 }
 
-/// Ends a document of structured output.
-fn finish(options: &Options, doc: Document, cluster: &str) {
+/// Ends a document of structured output, with what went wrong on the way.
+fn finish(options: &Options, doc: Document, cluster: &str, wrong: Option<&Trouble>) {
     let words = options
         .operands
         .iter()
         .map(|word| word.to_string_lossy().into_owned());
-    doc.finish(&Meta::of_process(cluster, words.collect()), &[], &[]);
+    let errors: Vec<Problem> = wrong.map(Trouble::problem).into_iter().collect();
+    doc.finish(&Meta::of_process(cluster, words.collect()), &errors, &[]);
 }
 
 /// The cluster's name, for structured output.

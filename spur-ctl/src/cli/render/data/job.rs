@@ -14,40 +14,57 @@ use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::resources::{GpuCount, MemoryRequest};
 use spur_core::slurm::{gres, hostlist, signal};
 use spur_core::time::{Millis, TimeLimit};
+use std::borrow::Borrow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Nodes by name: how their cores are laid out.
-pub type Nodes = BTreeMap<String, Arc<NodeView>>;
+/// Nodes by name: how their cores are laid out. They are asked for when the first job holds one.
+#[derive(Default)]
+pub struct Nodes(OnceCell<Result<BTreeMap<String, Arc<NodeView>>, Trouble>>);
 
-/// The nodes, asked for only if some job holds one.
-pub fn nodes_for(jobs: &[Arc<JobView>]) -> Result<Nodes, Trouble> {
-    if jobs.iter().all(|job| job.nodes.is_empty()) {
-        return Ok(Nodes::new());
+impl Nodes {
+    fn get(&self, name: &str) -> Option<&NodeView> {
+        let known = self.0.get_or_init(Self::ask).as_ref().ok()?;
+        known.get(name).map(|node| &**node)
     }
-    let Reply::Nodes(nodes) = link::question(&Request::Nodes)? else {
-        return Err(link::unexpected());
-    };
-    let named = |node: Arc<NodeView>| (node.node.name.to_string(), node);
-    Ok(nodes.into_iter().map(named).collect())
+
+    fn ask() -> Result<BTreeMap<String, Arc<NodeView>>, Trouble> {
+        let Reply::Nodes(nodes) = link::question(&Request::Nodes)? else {
+            return Err(link::unexpected());
+        };
+        let named = |node: Arc<NodeView>| (node.node.name.to_string(), node);
+        Ok(nodes.into_iter().map(named).collect())
+    }
+
+    /// Why they could not be had, if they could not.
+    fn trouble(self) -> Option<Trouble> {
+        self.0.into_inner().and_then(Result::err)
+    }
 }
 
-/// `jobs`, `last_backfill`, `last_update`, which Slurm does not say of a job that was asked for `alone`.
-pub fn all(doc: &mut Document, view: &View, jobs: &[Arc<JobView>], nodes: &Nodes, alone: bool) {
-    doc.list("jobs", jobs, |doc, job| {
-        doc.item(|doc| one(doc, view, job, nodes));
+/// `jobs`, `last_backfill`, `last_update`, which Slurm does not say of a job that was asked for `alone`. What is written by then stays
+/// written if a job or the nodes cannot be read: the document has to say so.
+pub fn all<J: Borrow<JobView>>(
+    doc: &mut Document,
+    view: &View,
+    jobs: impl Iterator<Item = Result<J, Trouble>>,
+    alone: bool,
+) -> Result<(), Trouble> {
+    let (nodes, mut some, mut came) = (Nodes::default(), false, Ok(()));
+    let readable = jobs.map_while(|job| job.map_err(|trouble| came = Err(trouble)).ok());
+    doc.list("jobs", readable, |doc, job| {
+        some = true;
+        doc.item(|doc| one(doc, view, job.borrow(), &nodes));
     });
-    let now = if jobs.is_empty() {
-        0
-    } else {
-        view.clock.now.secs()
-    };
+    let now = if some { view.clock.now.secs() } else { 0 };
     doc.number("last_backfill", Number::Is(now));
     doc.number("last_update", Number::Is(if alone { 0 } else { now }));
+    came.and(nodes.trouble().map_or(Ok(()), Err))
 }
 
 /// The fields of one job.
-pub fn one(doc: &mut Document, view: &View, job: &JobView, nodes: &Nodes) {
+fn one(doc: &mut Document, view: &View, job: &JobView, nodes: &Nodes) {
     array(doc, view, job);
     flags::write(doc, job);
     kinds(doc, view, job);

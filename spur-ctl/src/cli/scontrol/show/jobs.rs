@@ -4,8 +4,9 @@ use super::super::{ask, worded};
 use super::{cluster, finish, view};
 use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
+use crate::cli::link::Trouble;
 use crate::cli::render::View;
-use crate::cli::render::data::{self, Document, job as structured};
+use crate::cli::render::data::{self, Asked, Document, job as structured};
 use crate::cli::render::record::Record;
 use crate::cli::render::show_job::{self, Details};
 use crate::cli::{link, output, process};
@@ -14,6 +15,7 @@ use spur_core::denial::Denial;
 use spur_core::id::JobId;
 use spur_core::job::array::JobTarget;
 use spur_core::slurm::codes;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// The most refusals that `-d` shows for a job.
@@ -60,64 +62,89 @@ fn named(text: &str) -> Result<Named, Failure> {
 pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let wanted = which.map(named).transpose()?;
     let asked = data::asked(options)?;
-    let jobs = load(options, wanted.as_ref())?;
-    if let Some(asked) = asked {
-        let cluster = cluster()?;
-        let mut view = view([]);
-        view.cluster.clone_from(&cluster);
-        let mut doc = Document::begin(asked);
-        let nodes = structured::nodes_for(&jobs).map_err(|trouble| worded(PREFIX, &trouble))?;
-        structured::all(&mut doc, &view, &jobs, &nodes, wanted.is_some());
-        finish(options, doc, &cluster);
+    let Some(wanted) = wanted else {
+        return every(options, asked);
+    };
+    let jobs = load(&wanted)?;
+    if asked.is_none() && jobs.is_empty() {
+        return nothing(&wanted);
+    }
+    present(options, asked, jobs.into_iter().map(Ok), true)
+}
+
+/// All jobs, each printed before the next is read.
+fn every(options: &Options, asked: Option<Asked>) -> Result<u8, Failure> {
+    let filter = JobFilter {
+        visible: !options.on("all"),
+        ..of_all_states()
+    };
+    let jobs = link::jobs(&Request::Jobs { filter }).map_err(|why| worded(PREFIX, &why))?;
+    if asked.is_none() && jobs.is_empty() {
+        output::print("No jobs in the system\n");
         return Ok(0);
     }
-    if jobs.is_empty() {
-        return nothing(options, wanted.as_ref());
-    }
-    print(options, &jobs);
-    Ok(0)
+    present(options, asked, link::each(&jobs), false)
 }
 
-fn nothing(options: &Options, wanted: Option<&Named>) -> Result<u8, Failure> {
-    match wanted {
-        None => {
-            output::print("No jobs in the system\n");
-            Ok(0)
-        }
-        Some(Named {
-            job,
-            task: Some(task),
-            ..
-        }) if load(
-            options,
-            Some(&Named {
-                job: *job,
-                task: None,
-                component: None,
-            }),
-        )?
-        .iter()
-        .any(|job| job.array.is_some()) =>
-        {
-            output::print(&format!("Job {job}_{task} not found\n"));
-            Ok(1)
-        }
-        Some(_) => Err(unknown()),
-    }
-}
-
-fn load(options: &Options, wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, Failure> {
-    let target = |named: &&Named| JobTarget {
-        job: named.job,
-        tasks: None,
-        offset: named.component,
-    };
-    let filter = JobFilter {
-        targets: wanted.iter().map(target).collect(),
+fn of_all_states() -> JobFilter {
+    JobFilter {
         all_states: true,
         estimates: true,
-        visible: wanted.is_none() && !options.on("all"),
         ..JobFilter::default()
+    }
+}
+
+fn present<J: Borrow<JobView>>(
+    options: &Options,
+    asked: Option<Asked>,
+    jobs: impl Iterator<Item = Result<J, Trouble>>,
+    alone: bool,
+) -> Result<u8, Failure> {
+    let shown = match asked {
+        None => print(options, jobs),
+        Some(asked) => {
+            let cluster = cluster()?;
+            let mut view = view([]);
+            view.cluster.clone_from(&cluster);
+            let mut doc = Document::begin(asked);
+            let whole = structured::all(&mut doc, &view, jobs, alone);
+            finish(options, doc, &cluster, whole.as_ref().err());
+            whole
+        }
+    };
+    shown.map(|()| 0).map_err(|why| worded(PREFIX, &why))
+}
+
+fn nothing(wanted: &Named) -> Result<u8, Failure> {
+    let Named {
+        job,
+        task: Some(task),
+        ..
+    } = *wanted
+    else {
+        return Err(unknown());
+    };
+    let whole = Named {
+        job,
+        task: None,
+        component: None,
+    };
+    if load(&whole)?.iter().all(|job| job.array.is_none()) {
+        return Err(unknown());
+    }
+    output::print(&format!("Job {job}_{task} not found\n"));
+    Ok(1)
+}
+
+fn load(wanted: &Named) -> Result<Vec<Arc<JobView>>, Failure> {
+    let target = JobTarget {
+        job: wanted.job,
+        tasks: None,
+        offset: wanted.component,
+    };
+    let filter = JobFilter {
+        targets: vec![target],
+        ..of_all_states()
     };
     let jobs = match link::question(&Request::Jobs { filter }) {
         Ok(Reply::Jobs(jobs)) => jobs,
@@ -126,17 +153,15 @@ fn load(options: &Options, wanted: Option<&Named>) -> Result<Vec<Arc<JobView>>, 
         Err(trouble) if trouble.kind() == Some(RefusalKind::InvalidJobId) => Vec::new(),
         Err(trouble) => return Err(worded(PREFIX, &trouble)),
     };
-    let Some(task) = wanted.and_then(|named| named.task) else {
-        return Ok(in_order(jobs, wanted));
+    let Some(task) = wanted.task else {
+        return Ok(in_order(jobs));
     };
     Ok(jobs.iter().filter_map(|job| task_of(job, task)).collect())
 }
 
 /// Of an array, what waits comes first, then its tasks, the newest first, as Slurm has it.
-fn in_order(mut jobs: Vec<Arc<JobView>>, wanted: Option<&Named>) -> Vec<Arc<JobView>> {
-    let arrays = jobs.iter().any(|job| job.array.is_some());
-    let several = wanted.is_some() && jobs.len() > 1 && arrays;
-    if several {
+fn in_order(mut jobs: Vec<Arc<JobView>>) -> Vec<Arc<JobView>> {
+    if jobs.iter().any(|job| job.array.is_some()) {
         jobs.sort_by_key(|job| {
             let task = job.array.as_ref().and_then(|array| array.task);
             (task.is_some(), std::cmp::Reverse(task))
@@ -159,25 +184,30 @@ fn task_of(job: &Arc<JobView>, task: u32) -> Option<Arc<JobView>> {
     }
 }
 
-fn print(options: &Options, jobs: &[Arc<JobView>]) {
+fn print<J: Borrow<JobView>>(
+    options: &Options,
+    jobs: impl Iterator<Item = Result<J, Trouble>>,
+) -> Result<(), Trouble> {
     let (details, one_line) = (options.on("details"), options.on("oneliner"));
     let view = View::new(process::clock());
     let mut records = Record::new(String::new(), one_line);
-    for job in jobs {
+    let mut whole = Ok(());
+    for job in jobs.map_while(|job| job.map_err(|trouble| whole = Err(trouble)).ok()) {
         if details {
-            detailed(&mut records, job);
+            detailed(&mut records, job.borrow());
         } else {
-            show_job::write(&mut records, &view, job, None);
+            show_job::write(&mut records, &view, job.borrow(), None);
         }
         if records.text().len() >= SPILL {
             output::print(records.text());
             records.clear();
         }
         if output::is_over() {
-            return;
+            return Ok(());
         }
     }
     output::print(records.text());
+    whole
 }
 
 fn detailed(records: &mut Record, job: &JobView) {

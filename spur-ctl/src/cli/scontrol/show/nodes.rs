@@ -43,7 +43,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         };
         let mut doc = Document::begin(asked);
         node::all(&mut doc, &view, &found);
-        finish(options, doc, &cluster);
+        finish(options, doc, &cluster, None);
         return Ok(0);
     }
     let details = show_node::Details::of(options.count("details"));
@@ -92,7 +92,7 @@ pub fn partitions(options: &Options, which: Option<&str>) -> Result<u8, Failure>
         let cluster = cluster()?;
         let mut doc = Document::begin(asked);
         partition::all(&mut doc, &view, &partitions, &nodes);
-        finish(options, doc, &cluster);
+        finish(options, doc, &cluster, None);
         return Ok(0);
     }
     if partitions.is_empty() {

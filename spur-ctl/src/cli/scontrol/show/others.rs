@@ -23,7 +23,7 @@ pub fn reservations(options: &Options, which: Option<&str>) -> Result<u8, Failur
         let cluster = cluster()?;
         let mut doc = Document::begin(asked);
         structured::all(&mut doc, &view, &found, &nodes);
-        finish(options, doc, &cluster);
+        finish(options, doc, &cluster, None);
         return Ok(0);
     }
     if found.is_empty() {
@@ -47,7 +47,7 @@ pub fn licenses(options: &Options) -> Result<u8, Failure> {
     let mut doc = Document::begin(asked);
     doc.list("licenses", None::<u8>, |_, _| ());
     doc.number("last_update", Number::Is(process::now().secs()));
-    finish(options, doc, &cluster);
+    finish(options, doc, &cluster, None);
     Ok(0)
 }
 

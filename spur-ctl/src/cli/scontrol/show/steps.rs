@@ -70,7 +70,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         view.cluster.clone_from(&cluster);
         let mut doc = Document::begin(asked);
         structured::all(&mut doc, &view, &rows);
-        finish(options, doc, &cluster);
+        finish(options, doc, &cluster, None);
         return Ok(0);
     }
     if rows.is_empty() {

@@ -121,9 +121,8 @@ struct Layout {
 
 impl Layout {
     fn of(held: &AllocatedNode, nodes: &Nodes) -> Self {
-        let known = nodes
-            .get(held.name.as_str())
-            .map(|node| &node.node.inventory);
+        let known = nodes.get(held.name.as_str());
+        let known = known.map(|node| &node.node.inventory);
         // A node that is no more: as many cores as the job's last CPU needs.
         let last = held.share.cpus.iter().last().map_or(0, |cpu| cpu + 1);
         known.map_or(
