@@ -323,7 +323,7 @@ impl Cluster {
             Event::CrontabSet { uid, table, jobs } => {
                 self.on_crontab_set(at, *uid, (table, jobs), fx)
             }
-            Event::CronAgain { job } => self.on_cron_again(at, *job, fx),
+            Event::CronAgain { job, next } => self.on_cron_again(at, *job, *next, fx),
             Event::LimitNears { job, percent } => self.on_limit_nears(at, *job, *percent, fx),
             Event::DeadlineMissed { job } => self.on_deadline_missed(at, *job, fx),
             Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),

@@ -397,6 +397,9 @@ pub enum Event {
     CronAgain {
         /// Which job.
         job: JobId,
+        /// When, by the controller's clock; if not said, by what that clock was when the table was set.
+        #[serde(default)]
+        next: Option<Millis>,
     },
     /// A waiting job can no longer end by its deadline.
     DeadlineMissed {

@@ -74,14 +74,20 @@ impl Cluster {
     }
 
     /// A job that is over waits for its next time, under the same number and as if it had not run.
-    pub(super) fn on_cron_again(&mut self, at: Millis, id: JobId, fx: &mut Effects) -> Taken {
+    pub(super) fn on_cron_again(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        next: Option<Millis>,
+        fx: &mut Effects,
+    ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
         let cron = job.cron().ok_or("the job is no entry of a crontab")?;
         if !job.state.is_terminal() {
             return Err("the job is not over");
         }
         let restarts = job.restarts;
-        let Some(next) = cron.next(at) else {
+        let Some(next) = next.or_else(|| cron.next(at)) else {
             self.forget_cron(id, fx);
             return Ok(());
         };

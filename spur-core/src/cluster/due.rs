@@ -28,7 +28,7 @@ impl Cluster {
                 Due::Lost(node) => events.push(Event::NodeLost { node }),
                 Due::Purge(job) => purged.push(job),
                 Due::Rested(node) => events.push(Event::NodeRested { node }),
-                Due::CronAgain(job) => events.push(Event::CronAgain { job }),
+                Due::CronAgain(job) => events.push(Event::CronAgain { job, next: None }),
                 Due::Nears(job, percent) => events.push(Event::LimitNears { job, percent }),
                 Due::TooLate(job) => events.push(Event::DeadlineMissed { job }),
                 Due::Begin(_) => {}

@@ -202,6 +202,13 @@ impl Cron {
         let (times, _) = Times::read(&self.times).ok()?;
         times.next(after, self.utc_offset)
     }
+
+    /// The same where clocks are put forward and back; `ahead`: by how many seconds they are ahead of Greenwich at a moment.
+    #[must_use]
+    pub fn next_by(&self, after: Millis, ahead: impl Fn(Millis) -> i32) -> Option<Millis> {
+        let (times, _) = Times::read(&self.times).ok()?;
+        times.next_by(after, ahead)
+    }
 }
 
 /// `--signal=[B:][R:]SIGNAL[@SECONDS]`: a signal before the time limit.

@@ -214,6 +214,27 @@ impl Times {
         }
         None
     }
+
+    /// The same where clocks are put forward and back; `ahead`: by how many seconds they are ahead of Greenwich at a moment. As with
+    /// cron, what is meant at certain hours comes once that night: as much later if its hour is skipped, in the first of two that are
+    /// alike. What is meant at every hour goes on.
+    #[must_use]
+    pub fn next_by(&self, after: Millis, ahead: impl Fn(Millis) -> i32) -> Option<Millis> {
+        let now = ahead(after);
+        let found = self.next(after, now)?;
+        let then = ahead(found);
+        if then == now {
+            return Some(found);
+        }
+        if (0..24).all(|hour| self.has(1, hour)) {
+            let other = self.next(after, then);
+            return other.filter(|at| ahead(*at) == then).or(Some(found));
+        }
+        let late = 1000 * (i64::from(now) - i64::from(then));
+        let moved = Millis(found.0.checked_add_signed(late)?);
+        let same = ahead(moved) == then;
+        Some(if same { moved } else { found })
+    }
 }
 
 impl fmt::Display for Times {

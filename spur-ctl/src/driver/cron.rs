@@ -4,11 +4,12 @@ use super::Writer;
 use super::ask::Answer;
 use super::commands::refuse;
 use super::turn::Turn;
+use crate::cli::process;
 use spur_core::api::{Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
 use spur_core::id::{JobId, Uid};
-use spur_core::job::admit;
 use spur_core::job::spec::{JobSpec, Payload};
+use spur_core::job::{Job, admit};
 use std::sync::Arc;
 
 impl Writer {
@@ -48,6 +49,17 @@ impl Writer {
         Ok(Reply::Done)
     }
 
+    /// Says when an entry begins again, by this machine's clock: the log has it, so that every replica has the same.
+    pub(super) fn dated(&self, turn: &Turn, mut event: Event) -> Event {
+        if let Event::CronAgain { job, next } = &mut event
+            && let Some(cron) = self.cluster.jobs.get(job).and_then(Job::cron)
+        {
+            let clock = process::clock();
+            *next = cron.next_by(turn.at, |at| clock.utc_offset(at));
+        }
+        event
+    }
+
     fn admit_entry(&self, turn: &Turn, spec: &mut JobSpec) -> Result<u32, Refusal> {
         let Some(cron) = spec.extras().cron.clone() else {
             return Err(refuse(RefusalKind::Invalid, "no entry of a crontab"));
@@ -59,7 +71,9 @@ impl Writer {
         };
         let admitted = admit::admit(&self.cluster, spec, turn.at).map_err(lines)?;
         let never = || lines(refuse(RefusalKind::InvalidTime, "it never comes"));
-        spec.begin = Some(cron.next(turn.at).ok_or_else(never)?);
+        let clock = process::clock();
+        let next = cron.next_by(turn.at, |at| clock.utc_offset(at));
+        spec.begin = Some(next.ok_or_else(never)?);
         Ok(admitted.priority)
     }
 }

@@ -159,6 +159,7 @@ impl Writer {
     /// What time alone makes due.
     fn take_due(&mut self, turn: &mut Turn) {
         for event in self.cluster.expired(turn.at) {
+            let event = self.dated(turn, event);
             self.propose_quietly(turn, event);
         }
         let now = Instant::now();

@@ -83,8 +83,11 @@ fn an_entry_begins_again_at_its_next_time_under_the_same_number() {
         runs(&mut world, job, exit);
         assert_eq!(world.job(job).state, ended, "its end is to be seen");
         let (due, _) = world.cluster.next_deadline(world.now).unwrap();
-        assert_eq!(world.cluster.expired(due), [Event::CronAgain { job }]);
-        world.does(Event::CronAgain { job });
+        assert_eq!(
+            world.cluster.expired(due),
+            [Event::CronAgain { job, next: None }]
+        );
+        world.does(Event::CronAgain { job, next: None });
         let again = world.job(job);
         assert_eq!(
             (again.state, again.eligible),
@@ -92,7 +95,7 @@ fn an_entry_begins_again_at_its_next_time_under_the_same_number() {
         );
         assert_eq!(again.restarts, 0, "it is no requeue");
     }
-    world.ignores(Event::CronAgain { job });
+    world.ignores(Event::CronAgain { job, next: None });
 }
 
 #[test]
@@ -105,8 +108,11 @@ fn an_entry_goes_on_after_a_node_that_is_lost_with_something_of_it() {
     world.step_ended(job, StepKind::Batch, node.0, OK);
     assert!(!world.job(job).uncleaned.is_empty());
     let (due, _) = world.cluster.next_deadline(world.now).unwrap();
-    assert_eq!(world.cluster.expired(due), [Event::CronAgain { job }]);
-    world.does(Event::CronAgain { job });
+    assert_eq!(
+        world.cluster.expired(due),
+        [Event::CronAgain { job, next: None }]
+    );
+    world.does(Event::CronAgain { job, next: None });
     world.now = world.job(job).eligible;
     world.plan();
     assert_eq!(world.job(job).reason, Reason::Cleaning);
@@ -154,7 +160,10 @@ fn a_cancelled_entry_is_made_a_comment() {
         "# mine\n#DISABLED: #SCRON -t 5\n#DISABLED: */5 * * * * one\n@hourly two\n"
     );
     assert_eq!(world.job(first).state, JobState::Cancelled);
-    world.ignores(Event::CronAgain { job: first });
+    world.ignores(Event::CronAgain {
+        job: first,
+        next: None,
+    });
     assert_eq!(world.job(second).state, JobState::Pending);
 }
 

@@ -481,7 +481,10 @@ impl Writer {
             oom: false,
         });
         self.cleaned(job, node.0);
-        self.does(Event::CronAgain { job });
+        self.does(Event::CronAgain {
+            job,
+            next: Some(self.now),
+        });
     }
 
     /// A node whose epilog fails.

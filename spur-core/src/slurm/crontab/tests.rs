@@ -135,6 +135,36 @@ fn lines_are_made_comments() {
     assert_eq!(twice, "#D: a\n");
 }
 
+/// Berlin in 2026: clocks go forward at 01:00 UTC on March 29, and back at 01:00 UTC on October 25.
+fn berlin(at: Millis) -> i32 {
+    let summer = 1_774_746_000_000..1_792_890_000_000;
+    if summer.contains(&at.0) { 7200 } else { 3600 }
+}
+
+#[test]
+fn clocks_that_are_put_forward_and_back_shift_no_entry() {
+    const SPRING: u64 = 1_774_746_000;
+    const AUTUMN: u64 = 1_792_890_000;
+    // Entry, minutes after a change, and how many minutes after the same change it comes.
+    let cases = [
+        ("0 4 * * *", SPRING, -30, 60),
+        ("30 2 * * *", SPRING, -30, 30),
+        ("30 2 * * *", SPRING, 40, 23 * 60 + 30),
+        ("*/5 * * * *", SPRING, -3, 0),
+        ("0 4 * * *", AUTUMN, -30, 120),
+        ("30 2 * * *", AUTUMN, -60, -30),
+        ("30 2 * * *", AUTUMN, -25, 24 * 60 + 30),
+        ("*/5 * * * *", AUTUMN, -3, 0),
+        ("30 * * * *", AUTUMN, -25, 30),
+        ("0 12 1 6 *", SPRING, -30, 64 * 24 * 60 + 9 * 60),
+    ];
+    for (entry, change, after, next) in cases {
+        let at = |minutes: i64| Millis(change.saturating_add_signed(minutes * 60) * 1000);
+        let found = times(entry).next_by(at(after), berlin);
+        assert_eq!(found, Some(at(next)), "{entry} {after}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_table_or_not(text in "([0-9*/,@a-z\\- =#$\"\n]|\\PC)*") {
