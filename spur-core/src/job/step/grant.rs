@@ -59,16 +59,19 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
 
 /// The numbers of the tasks on each node that has any: block by block, or by `plane` of them in turn.
 fn number(tasks: &[u32], plane: u32) -> Vec<Vec<u32>> {
-    let mut left: Vec<u32> = tasks.iter().copied().filter(|tasks| *tasks > 0).collect();
-    let mut ids = vec![Vec::new(); left.len()];
+    let left = tasks.iter().copied().filter(|tasks| *tasks > 0);
+    // Nodes whose turn comes again: each turn numbers a task, however unequal they are.
+    let mut turns: Vec<(usize, u32)> = left.enumerate().collect();
+    let mut ids = vec![Vec::new(); turns.len()];
     let mut next = 0;
-    while left.iter().any(|tasks| *tasks > 0) {
-        for (left, ids) in left.iter_mut().zip(&mut ids) {
+    while !turns.is_empty() {
+        turns.retain_mut(|(node, left)| {
             let some = if plane == 0 { *left } else { plane.min(*left) };
-            ids.extend(next..next + some);
+            ids[*node].extend(next..next + some);
             next += some;
             *left -= some;
-        }
+            *left > 0
+        });
     }
     ids
 }
