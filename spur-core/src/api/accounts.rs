@@ -40,7 +40,7 @@ pub struct AccountFilter {
     pub states: Vec<JobState>,
     /// That had not ended before this.
     pub since: Option<Millis>,
-    /// That were submitted before this.
+    /// That might start before this; of jobs that are named, that were submitted before this.
     pub until: Option<Millis>,
     /// Also earlier runs of jobs that were put back into the queue.
     pub duplicates: bool,

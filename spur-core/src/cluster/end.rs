@@ -67,8 +67,12 @@ impl Cluster {
             let ran = at.secs_since(started).saturating_sub(stopped);
             self.history.record(&job.spec, ran);
         }
+        let waited = job.state == JobState::Pending;
         job.state = state;
-        job.reason = ending.reason;
+        // A job that is taken out of the queue keeps what it waited for.
+        if !waited || ending.reason != Reason::None {
+            job.reason = ending.reason;
+        }
         job.reason_text = ending.text;
         job.exit = ending.exit;
         job.ended = Some(at);

@@ -349,10 +349,14 @@ fn window(options: &Options, clock: &Clock, query: &mut Query) -> Result<(), Fai
         None if states => Some(since.unwrap_or(clock.now)),
         None => None,
     };
-    let backwards = "Start time requested is after end time";
-    match (query.filter.since, query.filter.until) {
-        (Some(since), Some(until)) if since > until => Err(failed(backwards)),
-        (_, _) => Ok(()),
+    let end = query.filter.until.unwrap_or(clock.now);
+    match query.filter.since {
+        Some(since) if since > end => Err(failed(format_args!(
+            "Start time ({}) requested is after end time ({}).",
+            clock.stamp(since),
+            clock.stamp(end)
+        ))),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use spur_core::api::{
     Explanation, JobFilter, JobView, RefusalKind, Reply, Request, StartBasis, Stop,
 };
 use spur_core::id::{JobId, NodeName};
-use spur_core::job::state::Reason;
+use spur_core::job::state::{JobState, Reason};
 use spur_core::plan::why::sentence;
 use spur_core::slurm::{codes, hostlist};
 use spur_core::time::Millis;
@@ -85,10 +85,11 @@ fn past(row: &JobView) -> String {
     if !row.state.is_terminal() {
         return format!("Job {} waits no more: it is {state}.\n", row.id);
     }
-    let reason = if row.reason == Reason::None {
-        String::new()
-    } else {
-        format!(" ({})", codes::reason(row.reason))
+    let waited = row.started.is_none() && row.state == JobState::Cancelled;
+    let reason = match codes::reason(row.reason) {
+        _ if row.reason == Reason::None => String::new(),
+        reason if waited => format!(" (it had waited: {reason})"),
+        reason => format!(" ({reason})"),
     };
     let text = match row.reason_text.as_str() {
         "" => String::new(),

@@ -35,7 +35,6 @@ pub fn matches(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) 
             .any(|held| filter.nodes.contains(&held.name));
     in_time(filter, job, requeued)
         && nodes
-        && !never_eligible(job)
         && named(filter, job)
         && any(&filter.users, &spec.owner.uid)
         && any(&filter.accounts, &spec.account)
@@ -56,13 +55,22 @@ fn named(filter: &AccountFilter, job: &JobView) -> bool {
         || group(job).is_some_and(|group| filter.ids.contains(&group))
 }
 
-/// A job that might not start yet, or was cancelled before it might: Slurm's record begins when a job may.
-fn never_eligible(job: &JobView) -> bool {
-    let kept_back = job.priority == 0
-        || !job.dependency.is_empty()
-        || matches!(job.reason, Reason::BeginTime | Reason::JobArrayTaskLimit)
-        || job.ended.is_some_and(|ended| ended < job.eligible);
-    job.started.is_none() && kept_back
+/// Kept back by something other than room or time for as long as it waited.
+fn is_kept_back(job: &JobView) -> bool {
+    let kept =
+        job.priority == 0 || !job.dependency.is_empty() || job.reason == Reason::JobArrayTaskLimit;
+    job.started.is_none() && kept
+}
+
+/// Whether a job was one of the record at some moment before `until`, or now. As in Slurm, the record begins when a job may start,
+/// unless jobs are named: then when it was submitted.
+fn has_begun(filter: &AccountFilter, job: &JobView) -> bool {
+    if !filter.ids.is_empty() {
+        return filter.until.is_none_or(|until| job.submitted < until);
+    }
+    let ended_first = job.ended.is_some_and(|ended| ended < job.eligible);
+    let early = job.started.is_none() && (job.reason == Reason::BeginTime || ended_first);
+    !is_kept_back(job) && filter.until.map_or(!early, |until| job.eligible < until)
 }
 
 /// Whether a run was, in the window of time, in one of the states that are asked for. As in Slurm's record: it waited or ran at
@@ -75,11 +83,11 @@ fn in_time(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) -> b
     };
     let before = |start: Millis| filter.until.is_none_or(|until| start <= until);
     if filter.states.is_empty() {
-        return filter.until.is_none_or(|until| job.submitted < until) && after(ended);
+        return has_begun(filter, job) && after(ended);
     }
     filter.states.iter().any(|state| {
         if *state == JobState::Pending {
-            before(job.eligible) && after(job.started.or(ended))
+            !is_kept_back(job) && before(job.eligible) && after(job.started.or(ended))
         } else if *state == JobState::Running {
             job.started.is_some_and(before) && after(ended)
         } else {

@@ -218,6 +218,7 @@ fn pages_follow_each_other_and_filters_hold_on_both_sides() {
     let make = |id: u32| {
         let mut job = pending(id, spec(if id.is_multiple_of(2) { "even" } else { "odd" }));
         job.submitted = at(u64::from(id / 3));
+        job.eligible = job.submitted;
         job
     };
     for id in 1..=20 {
@@ -252,19 +253,60 @@ fn pages_follow_each_other_and_filters_hold_on_both_sides() {
 }
 
 #[test]
-fn the_record_begins_when_a_job_may_start() {
-    let shown = |reason, priority| {
+fn the_record_begins_when_a_job_may_start_and_of_jobs_that_are_named_when_they_were_submitted() {
+    let waits = |reason, priority, dependency: &str, ended| {
         let mut job = pending(1, spec("job"));
+        (job.submitted, job.eligible) = (at(1), at(1));
         (job.reason, job.priority) = (reason, priority);
-        matches(&AccountFilter::default(), &job, None)
+        job.dependency = dependency.to_owned();
+        if reason == Reason::BeginTime {
+            job.eligible = at(100);
+        }
+        if ended {
+            (job.state, job.ended) = (JobState::Cancelled, Some(at(5)));
+        }
+        job
     };
-    for (reason, priority, there) in [
-        (Reason::Resources, 1, true),
-        (Reason::BeginTime, 1, false),
-        (Reason::JobArrayTaskLimit, 1, false),
-        (Reason::JobHeldUser, 0, false),
+    let any = AccountFilter::default();
+    let named = AccountFilter {
+        ids: vec![JobId(1)],
+        ..AccountFilter::default()
+    };
+    let window = |states: &[JobState], since, until| AccountFilter {
+        states: states.to_vec(),
+        since: Some(at(since)),
+        until: Some(at(until)),
+        ..AccountFilter::default()
+    };
+    for (reason, priority, dependency, eligible, later) in [
+        (Reason::Resources, 1, "", true, true),
+        (Reason::BeginTime, 1, "", false, true),
+        (Reason::JobArrayTaskLimit, 1, "", false, false),
+        (Reason::JobHeldUser, 0, "", false, false),
+        (
+            Reason::Dependency,
+            1,
+            "afterok:9(unfulfilled)",
+            false,
+            false,
+        ),
     ] {
-        assert_eq!(shown(reason, priority), there, "{reason:?}");
+        for ended in [false, true] {
+            let job = waits(reason, priority, dependency, ended);
+            let shown = |filter: &AccountFilter| matches(filter, &job, None);
+            assert_eq!(shown(&any), eligible, "{reason:?} {ended}");
+            assert_eq!(shown(&window(&[], 0, 200)), later, "{reason:?} {ended}");
+            assert!(shown(&named), "{reason:?} {ended}");
+            let before = AccountFilter {
+                until: Some(at(1)),
+                ..named.clone()
+            };
+            assert!(!shown(&before), "{reason:?} {ended}");
+            let pending = window(&[JobState::Pending], 2, 3);
+            assert_eq!(shown(&pending), eligible, "{reason:?} {ended}");
+            let cancelled = window(&[JobState::Cancelled], 2, 9);
+            assert_eq!(shown(&cancelled), ended, "{reason:?} {ended}");
+        }
     }
 }
 

@@ -214,6 +214,23 @@ fn a_cancelled_job_is_revoked_everywhere() {
 }
 
 #[test]
+fn a_job_that_is_taken_out_of_the_queue_keeps_what_it_waited_for() {
+    let mut world = World::new(1, 8);
+    let by = Uid(1000);
+    let [running, held] = [world.start(gang(1, 8)), world.submit(gang(1, 8))];
+    world.does(Event::Held {
+        job: held,
+        by_admin: false,
+    });
+    for job in [running, held] {
+        world.does(Event::Cancelled { job, by });
+    }
+    assert_eq!(world.job(running).reason, Reason::None);
+    assert_eq!(world.job(held).reason, Reason::JobHeldUser);
+    assert_eq!(world.job(held).reason_text, "cancelled by user 1000");
+}
+
+#[test]
 fn logs_from_before_nodes_rested_drain_the_node_and_hold_the_job() {
     let mut world = World::new(2, 8);
     let job = world.start(gang(1, 8));

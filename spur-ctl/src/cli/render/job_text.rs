@@ -90,12 +90,11 @@ pub fn is_held(job: &JobView) -> bool {
     job.state == JobState::Pending && job.priority == 0
 }
 
-/// From when it may start; unknown while it is held or waits for other jobs.
+/// From when it may start, or might when it was cancelled; unknown of one that is held or waits for other jobs.
 pub fn eligible(job: &JobView) -> Option<Millis> {
-    let waits = job.state == JobState::Pending;
-    let unknown = is_held(job)
-        || (waits && !job.dependency.is_empty())
-        || job.reason == Reason::JobArrayTaskLimit;
+    let kept =
+        job.priority == 0 || !job.dependency.is_empty() || job.reason == Reason::JobArrayTaskLimit;
+    let unknown = job.started.is_none() && kept;
     (!unknown).then_some(job.eligible)
 }
 

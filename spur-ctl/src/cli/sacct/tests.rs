@@ -71,7 +71,17 @@ fn the_window_is_the_present_day_unless_said_otherwise() {
     );
     let once = read("-s CD -S 2026-11-01").unwrap().filter;
     assert_eq!(once.until, once.since);
-    assert!(read("-S now -E now-1hour").is_err());
+    for (wrong, start, end) in [
+        ("-S now -E now-1hour", "01:41:00", "00:41:00"),
+        ("-S now+1hour", "02:41:00", "01:41:00"),
+    ] {
+        let said = read(wrong).unwrap_err().text;
+        assert!(
+            said.contains(&format!("T{start}) requested is after end time (")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("T{end}).")), "{said}");
+    }
     assert!(read("-S whenever").is_err());
     assert!(read("-s WHAT").is_err());
 }

@@ -129,4 +129,10 @@ fn a_job_that_waits_no_more_is_told_of_in_a_sentence() {
     (row.reason, row.exit) = (Reason::None, ExitStatus::default());
     row.reason_text.clear();
     assert_eq!(past(&row), "Job 18 has ended as COMPLETED.\n");
+    (row.state, row.started) = (JobState::Cancelled, None);
+    (row.reason, row.reason_text) = (Reason::JobHeldUser, "cancelled by user 7".to_owned());
+    assert_eq!(
+        past(&row),
+        "Job 18 has ended as CANCELLED (it had waited: JobHeldUser): cancelled by user 7.\n"
+    );
 }

@@ -142,9 +142,10 @@ fn times(doc: &mut Document, context: &Context, row: &Row) {
             "elapsed",
             job.started.map_or(0, |started| until.secs_since(started)),
         );
-        doc.count("eligible", job.eligible.secs());
+        let eligible = text::eligible(job);
+        doc.count("eligible", secs(eligible));
         doc.count("end", secs(ended));
-        let waited = job.started.unwrap_or(until).secs_since(job.eligible);
+        let waited = eligible.map_or(0, |at| job.started.unwrap_or(until).secs_since(at));
         doc.number("planned", Number::Is(waited));
         let start = match job.started {
             None if ended.is_some() => NEVER,

@@ -2,6 +2,7 @@
 
 use super::super::super::{Context, Row};
 use super::{cpus, job, of_job};
+use crate::cli::render::job_text;
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepState;
 use spur_core::slurm::{codes, signal, timespec};
@@ -91,13 +92,11 @@ pub(in super::super) fn submit(context: &Context, row: &Row) -> String {
 }
 
 pub(in super::super) fn eligible(context: &Context, row: &Row) -> String {
-    let job = job(row);
-    let held = job.state == JobState::Pending && job.priority == 0;
-    match &row.step {
-        Some(step) => context.view.clock.stamp(step.started),
-        None if held => "Unknown".to_owned(),
-        None => context.view.clock.stamp(job.eligible),
-    }
+    let at = match &row.step {
+        Some(step) => Some(step.started),
+        None => job_text::eligible(job(row)),
+    };
+    context.view.clock.stamp_or(at, "Unknown")
 }
 
 pub(in super::super) fn start(context: &Context, row: &Row) -> String {
