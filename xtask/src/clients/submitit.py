@@ -88,10 +88,10 @@ def at_once(spans):
     return max(sum(begin <= other < end for begin, end in spans) for other, _ in spans)
 
 
-def executor(**parameters):
+def executor(minutes=5, **parameters):
     made = submitit.AutoExecutor(folder="log_%j", slurm_max_num_timeout=1)
     assert made.cluster == "slurm", made.cluster
-    made.update_parameters(timeout_min=5, mem_gb=1, cpus_per_task=1, name="work", **parameters)
+    made.update_parameters(timeout_min=minutes, mem_gb=1, cpus_per_task=1, name="work", **parameters)
     return made
 
 
@@ -163,7 +163,8 @@ def failures():
 
 
 def interrupted():
-    job = executor().submit(Count(), 10_000, os.path.abspath("preempted"))
+    # Of a job of minutes submitit takes every signal for the end of its time.
+    job = executor(minutes=60).submit(Count(), 10_000, os.path.abspath("preempted"))
     wait_for("preempted")
     job._interrupt(timeout=False)
     at, starts = job.result()
@@ -177,9 +178,7 @@ def interrupted():
     assert state(array[0], "RUNNING", "CANCELLED", "COMPLETED") == "RUNNING"
     array[0].cancel(check=True)
     # The time limit's own signal, in time to go on: 50 s before the end of one minute.
-    limited = executor(slurm_signal_delay_s=50)
-    limited.update_parameters(timeout_min=1)
-    job = limited.submit(Count(), 10_000, os.path.abspath("limited"))
+    job = executor(minutes=1, slurm_signal_delay_s=50).submit(Count(), 10_000, os.path.abspath("limited"))
     at, starts = job.result()
     assert [count for _, count in starts] == [None, "1"] and 20 < at < 300, (at, starts)
     print("* interrupted by signals and by the time limit, requeued, gone on with")
