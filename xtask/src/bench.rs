@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the speed promises, measured in one run, as ratios where a machine's own speed would decide.
 
+mod jobs;
 mod latency;
 mod place;
 mod plan;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// What to measure, and what to keep.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One part only: fence, meter, place, latency, scale, starts, surface, usage, guard (this one in virtual machines).
+    /// One part only: plan, fence, meter, place, latency, jobs, scale, starts, surface, usage, guard (this one in virtual machines).
     #[arg(long)]
     only: Option<String>,
     /// Hollow nodes of the parts scale, starts and usage.
@@ -87,6 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if wanted("latency") {
         latency::measure(&bins, &mut report)?;
+    }
+    if wanted("jobs") {
+        jobs::measure(&bins, args.slurm.as_deref(), &mut report)?;
     }
     if wanted("scale") {
         scale::measure(&bins, args.nodes, args.jobs, &mut report)?;
