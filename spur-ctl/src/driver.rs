@@ -23,6 +23,7 @@ mod het;
 mod pace;
 mod publish;
 mod start;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -30,7 +31,7 @@ mod usage;
 mod waits;
 
 pub use ask::{
-    Act, AgentInput, AgentWord, Answer, Ask, Await, Command, Input, Outbound, UsageWord,
+    Act, AgentInput, AgentWord, Answer, Ask, Asked, Await, Command, Input, Outbound, UsageWord,
 };
 pub use start::{Parts, start};
 pub use waits::Watch;

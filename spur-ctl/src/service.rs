@@ -13,7 +13,7 @@ mod usage;
 mod why;
 
 use crate::denials::Denials;
-use crate::driver::{Act, Answer, Ask, Await, Command, Input, Watch};
+use crate::driver::{Act, Answer, Ask, Asked, Await, Command, Input, Watch};
 use crate::front::auth::Users;
 use crate::readers::Readers;
 use crate::usage::Usage;
@@ -209,13 +209,13 @@ impl Service {
                 steps,
             } => {
                 let parts = offsets.into_iter().zip(steps).collect();
-                Act::StepHet(mine(&view, caller, job)?, parts).into()
+                step(Asked::Het(mine(&view, caller, job)?, parts))
             }
             Request::AwaitAllocation { job } => Await::Allocation(own(job)?).into(),
             Request::AwaitEnd { job } => Await::End(own(job)?).into(),
             Request::AwaitCleaned { job } => Await::Cleaned(own(job)?).into(),
-            Request::Step { job, step } => {
-                Act::Step(mine(&view, caller, job)?, Box::new(step)).into()
+            Request::Step { job, step: spec } => {
+                step(Asked::One(mine(&view, caller, job)?, Box::new(spec)))
             }
             Request::Attach { job, step } => Act::Attach(joined(&view, caller, job)?, step).into(),
             Request::Finish { job, exit } => Act::Finish(own(job)?, exit).into(),
@@ -360,6 +360,15 @@ impl Service {
         spec.kind = kind;
         spec.owner = self.users.owner(caller).await;
         self.may_use(caller, spec).await
+    }
+}
+
+/// A step, at once or as soon as there is room for it.
+fn step(asked: Asked) -> Decided {
+    if asked.is_patient() {
+        Await::Step(asked).into()
+    } else {
+        Act::Step(asked).into()
     }
 }
 

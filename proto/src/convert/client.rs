@@ -235,6 +235,7 @@ record!(JobSpec = JobSpec {
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
     rep nodelist, def request_id, def sharing, opt relative, def overcommit, def plane, rep exclude,
+    def patient,
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,

@@ -1,7 +1,7 @@
 //! Jobs whose processes are stopped for a while. They keep what they hold, and their limit waits.
 
 use super::{Cluster, Taken};
-use crate::effect::Effects;
+use crate::effect::{Effect, Effects};
 use crate::id::JobId;
 use crate::job::state::JobState;
 use crate::time::Millis;
@@ -31,6 +31,8 @@ impl Cluster {
             job.stop_clock(at);
             job.ended = job.limit_end();
         });
+        // Steps may wait for it.
+        fx.effects.push(Effect::Notify { job: id });
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::end::Ending;
 use super::place::runs_with;
 use super::{Cluster, Taken};
 use crate::denial::DenialCount;
-use crate::effect::Effects;
+use crate::effect::{Effect, Effects};
 use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::job::Job;
 use crate::job::spec::JobKind;
@@ -56,6 +56,8 @@ impl Cluster {
         let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
         let step = job.steps.get_mut(&kind).ok_or("no such step")?;
         if step.reported.len() < step.shares.len() {
+            // What it had there is free for another step.
+            fx.effects.push(Effect::Notify { job: from.job });
             return Ok(());
         }
         step.state = StepState::Ended;
@@ -66,7 +68,7 @@ impl Cluster {
         }
         if job.state == JobState::Running && is_last(job.spec.kind, kind) {
             if job.spec.kind == JobKind::Run && job.het.is_some() {
-                let waits = crate::effect::Effect::Notify { job: from.job };
+                let waits = Effect::Notify { job: from.job };
                 fx.effects.push(waits);
                 self.end_stepped(at, from.job, fx);
                 return Ok(());
@@ -74,8 +76,7 @@ impl Cluster {
             let ending = Ending::by_exit(status, oom);
             return self.end_together(at, from.job, &ending, None, fx);
         }
-        fx.effects
-            .push(crate::effect::Effect::Notify { job: from.job });
+        fx.effects.push(Effect::Notify { job: from.job });
         Ok(())
     }
 

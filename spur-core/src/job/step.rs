@@ -81,6 +81,9 @@ pub struct StepSpec {
     /// node's (block).
     #[serde(default)]
     pub plane: u32,
+    /// While other steps hold what it needs, its request is not refused with `NodesBusy`, but waits for their ends.
+    #[serde(default)]
+    pub patient: bool,
 }
 
 /// A step as the controller keeps it.

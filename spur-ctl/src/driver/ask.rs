@@ -128,6 +128,17 @@ pub enum Await {
     End(JobId),
     /// Wait until nothing is left of it besides.
     Cleaned(JobId),
+    /// Wait for a step in a job that runs.
+    Step(Asked),
+}
+
+/// A step that is asked for in a job.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// In this job.
+    One(JobId, Box<StepSpec>),
+    /// Over components of the heterogeneous job with this leader.
+    Het(JobId, Vec<(u32, StepSpec)>),
 }
 
 /// Commands that are answered in the turn that takes them. Jobs in them are the caller's own, or the caller is an operator.
@@ -141,10 +152,8 @@ pub enum Act {
     Crontab(Uid),
     /// See [`spur_core::api::Request::SetCrontab`]; the owners are filled in.
     SetCrontab(Uid, Option<String>, Vec<(JobSpec, Payload)>),
-    /// Grant a step over components of the heterogeneous job with this leader.
-    StepHet(JobId, Vec<(u32, StepSpec)>),
     /// Grant a step.
-    Step(JobId, Box<StepSpec>),
+    Step(Asked),
     /// Say how to reach a step that runs.
     Attach(JobId, StepKind),
     /// See [`spur_core::api::Request::Submission`].

@@ -74,6 +74,9 @@ impl Writer {
             Command::Await(Await::Cleaned(job)) => {
                 self.exists(job).map(|()| (job, WaitKind::Cleaned))
             }
+            Command::Await(Await::Step(asked)) => {
+                Ok((self.waits_at(&asked), WaitKind::Step(asked)))
+            }
         };
         match waits {
             Ok((job, kind)) => {
@@ -96,8 +99,7 @@ impl Writer {
                 .map(|(job, notices)| Reply::Submitted { job, notices }),
             Act::Crontab(uid) => Ok(self.crontab(uid)),
             Act::SetCrontab(uid, table, jobs) => self.set_crontab(turn, uid, table, jobs),
-            Act::StepHet(leader, parts) => self.step_het(turn, leader, parts, caller),
-            Act::Step(job, step) => self.grant_step(turn, job, &step, caller),
+            Act::Step(asked) => self.grant_in_order(turn, asked, caller),
             Act::Attach(job, step) => self.attach(turn, job, step, caller),
             Act::Submission(request) => self.submission(request, caller),
             Act::Finish(job, exit) => self.finish(turn, job, Event::Finished { job, exit }),

@@ -48,11 +48,11 @@ impl Writer {
         &mut self,
         turn: &mut Turn,
         leader: JobId,
-        parts: Vec<(u32, StepSpec)>,
+        parts: &[(u32, StepSpec)],
         caller: &Caller,
     ) -> Answer {
         let mut asked = Vec::new();
-        for (offset, spec) in &parts {
+        for (offset, spec) in parts {
             let id = self.component(leader, *offset);
             let id = id.ok_or_else(|| {
                 let why = format!("job {leader} has no component {offset}");
@@ -75,8 +75,8 @@ impl Writer {
         if let [step] = steps.as_slice() {
             return self.grant_step(turn, id, step, caller);
         }
-        let parts = (0..).zip(steps).collect();
-        self.step_het(turn, id, parts, caller)
+        let parts: Vec<_> = (0..).zip(steps).collect();
+        self.step_het(turn, id, &parts, caller)
     }
 
     /// The component at an offset of the job with this leader.

@@ -3,7 +3,7 @@
 //! A `Run` or `Alloc` job whose owner has had no waiting call open for [`LEASE`] is ended: its client is gone for good. After a
 //! restart every such job starts with a fresh lease, so a client has that long to come back.
 
-use super::ask::Answer;
+use super::ask::{Answer, Asked};
 use super::turn::Turn;
 use super::{Input, Writer};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply};
@@ -58,6 +58,15 @@ pub(super) enum WaitKind {
     End,
     /// The end, and that nothing is left of it on any node.
     Cleaned,
+    /// Room for a step.
+    Step(Asked),
+}
+
+impl WaitKind {
+    /// Whether a job of a client's lives while the call is open: whoever waits for a step of it may be anybody's child.
+    fn keeps(&self) -> bool {
+        !matches!(self, Self::Step(_))
+    }
 }
 
 /// A waiting call and what it will be told once the turn is durable.
@@ -123,9 +132,14 @@ impl Waits {
         {
             self.deadlines.insert((deadline, job));
         }
+        if wait.kind.keeps() {
+            self.back(job);
+        }
         self.jobs.insert(wait.call, job);
-        self.by_job.entry(job).or_default().push(wait);
-        self.back(job);
+        // In the order in which they came, also what is put back.
+        let waits = self.by_job.entry(job).or_default();
+        let at = waits.partition_point(|other| other.call < wait.call);
+        waits.insert(at, wait);
     }
 
     /// Takes a call out, whether it is answered or gone.
@@ -133,7 +147,8 @@ impl Waits {
         let job = self.jobs.remove(&call)?;
         let waits = self.by_job.get_mut(&job)?;
         let at = waits.iter().position(|wait| wait.call == call)?;
-        let wait = waits.swap_remove(at);
+        // In order: steps are granted to those who came first.
+        let wait = waits.remove(at);
         if waits.is_empty() {
             self.by_job.remove(&job);
         }
@@ -148,7 +163,7 @@ impl Waits {
     }
 
     /// Calls of the job that wait.
-    fn of(&self, job: JobId) -> impl Iterator<Item = &Wait> {
+    pub(super) fn of(&self, job: JobId) -> impl Iterator<Item = &Wait> {
         self.by_job.get(&job).into_iter().flatten()
     }
 
@@ -169,7 +184,9 @@ impl Waits {
         if !leased
             || follows
             || self.away.contains_key(&job.id)
-            || self.of(job.id).any(|wait| wait.caller.uid == owner)
+            || self
+                .of(job.id)
+                .any(|wait| wait.kind.keeps() && wait.caller.uid == owner)
         {
             return;
         }
@@ -297,12 +314,14 @@ impl Writer {
     pub(super) fn settle(&mut self, turn: &mut Turn) {
         // A grant notifies its own job; nothing is left to settle for it then, so this ends.
         while let Some(job) = turn.notified.pop_first() {
-            let calls: Vec<u64> = self.waits.of(job).map(|wait| wait.call).collect();
+            let others = self.waits.of(job).filter(|wait| wait.kind.keeps());
+            let calls: Vec<u64> = others.map(|wait| wait.call).collect();
             for call in calls {
                 if let Some(answer) = self.outcome(turn, job, call) {
                     self.answer_wait(turn, call, answer);
                 }
             }
+            self.grant_waiting(turn, job);
             match self.cluster.jobs.get(&job) {
                 Some(known) if !known.state.is_terminal() => self.waits.leave(known),
                 Some(_) | None => self.waits.back(job),
@@ -334,6 +353,8 @@ impl Writer {
             (WaitKind::Cleaned, _) if !self.is_cleaned(job) => None,
             (WaitKind::End | WaitKind::Cleaned, _) => Some(self.ended(job)),
             (WaitKind::Run { .. } | WaitKind::Allocation, _) => Some(Err(self.ended_early(job))),
+            // See `grant_waiting`.
+            (WaitKind::Step(_), _) => None,
         }
     }
 
@@ -343,7 +364,7 @@ impl Writer {
         known.is_none_or(|job| job.leftovers.is_empty())
     }
 
-    fn answer_wait(&mut self, turn: &mut Turn, call: u64, answer: Answer) {
+    pub(super) fn answer_wait(&mut self, turn: &mut Turn, call: u64, answer: Answer) {
         if let Some((job, wait)) = self.waits.take(call) {
             turn.answered.push(Answered { job, wait, answer });
         }

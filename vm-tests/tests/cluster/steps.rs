@@ -1,6 +1,7 @@
 //! Steps as users see them: terminals, programs by task, joining a step, several steps in one allocation.
 
 use crate::possible;
+use std::time::Duration;
 use vm_tests::cluster::Cluster;
 use vm_tests::user::{NOBODY, Output, UNKNOWN, User};
 
@@ -270,6 +271,37 @@ fn steps_of_an_allocation_share_what_they_say() {
         "{}",
         output.err
     );
+    cluster.down();
+}
+
+#[test]
+fn a_step_that_waits_asks_twice_however_long_it_waits() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let asked = || {
+        let report = sh(&cluster, User::Root, "sdiag").out;
+        let line = report
+            .lines()
+            .find(|line| line.contains("REQUEST_JOB_STEP_CREATE"));
+        let count = line.and_then(|line| line.split_once("count:")?.1.split_whitespace().next());
+        count.map_or(0, |count| count.parse::<u32>().unwrap())
+    };
+    let script = "srun --exact -n2 sh -c ': > up$SLURM_PROCID; until test -e go; do sleep 0.1; done' &\n\
+                  until test -e up0 && test -e up1; do sleep 0.1; done\n\
+                  for n in 1 2 3; do srun --exact -n2 sh -c 'echo ran' & done; wait";
+    let job = format!("exec salloc -Q -N1 -n2 sh -c \"$(cat <<'END'\n{script}\nEND\n)\"");
+    let salloc = cluster.spawn(NOBODY, &["sh", "-c", &job]);
+    // Counted when answered: one for the step that runs, and of each other one that is refused; the other one waits.
+    while asked() < 4 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    std::fs::write(cluster.home(NOBODY).join("go"), "").unwrap();
+    let output = Output::of(salloc);
+    assert_eq!((output.code, asked()), (0, 7), "{}", output.err);
+    assert_eq!(output.out.matches("ran").count(), 6, "{}", output.out);
     cluster.down();
 }
 

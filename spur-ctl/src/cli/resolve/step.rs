@@ -73,6 +73,7 @@ pub fn of_allocation(
         relative: relative(options)?,
         overcommit: options.on("overcommit"),
         plane: plane(options),
+        patient: false,
     })
 }
 

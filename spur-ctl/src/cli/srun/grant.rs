@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 const NOTICE_AFTER: Duration = Duration::from_millis(400);
 /// What `--immediate` means without a number, in seconds.
 const IMMEDIATE: u64 = 1;
-/// Pauses between tries to get a step while other steps hold what it needs: doubled up to the second.
+/// Pauses between tries to get a step while other steps hold what it needs and the controller cannot let it wait: doubled up to the
+/// second.
 const BUSY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Tickets of this age are not used any more. They must be younger than the controller's, which live for 300 s.
 const FRESH: Duration = Duration::from_secs(120);
@@ -329,7 +330,7 @@ async fn wait_on(job: JobId, again: &Request) -> Result<Reply, Trouble> {
 
 async fn within(
     options: &Options,
-    (job, request): (JobId, Request),
+    (job, mut request): (JobId, Request),
     which: &[usize],
 ) -> Result<Granted, Failure> {
     let (mut pause, longest) = BUSY_PAUSES;
@@ -348,7 +349,7 @@ async fn within(
                 return granted.ok_or_else(|| no_step(job, &link::unexpected().text()));
             }
             // The allocation's time limit bounds how long this may go on.
-            Err(trouble) if trouble.kind() == Some(RefusalKind::NodesBusy) => {
+            Err(trouble) if is_busy(&trouble, told) => {
                 let why = trouble.text();
                 if options.on("immediate") {
                     return Err(no_step(job, &why));
@@ -361,12 +362,31 @@ async fn within(
                         ),
                     );
                 }
+                if told {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(longest);
+                }
                 told = true;
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(longest);
+                wait_for_room(&mut request);
             }
             Err(trouble) => return Err(unconfirmed(job, &trouble)),
         }
+    }
+}
+
+/// Whether other steps hold what the step needs; one that waits for them may find that too many calls do.
+fn is_busy(trouble: &Trouble, waits: bool) -> bool {
+    let kind = trouble.kind();
+    kind == Some(RefusalKind::NodesBusy) || waits && kind == Some(RefusalKind::Busy)
+}
+
+/// From now on the controller answers when there is room for the step.
+fn wait_for_room(request: &mut Request) {
+    if let Request::Step { step, .. } = request {
+        step.patient = true;
+    }
+    if let Request::StepHet { steps, .. } = request {
+        steps.iter_mut().for_each(|step| step.patient = true);
     }
 }
 

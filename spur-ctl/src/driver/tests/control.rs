@@ -228,7 +228,7 @@ async fn a_heterogeneous_job_is_commanded_and_stepped_into_as_one() {
         Err(RefusalKind::InvalidJobId)
     );
     let part = || StepSpec { tasks: 1, ..step() };
-    let both = Act::StepHet(job, vec![(0, part()), (1, part())]);
+    let both = Act::Step(Asked::Het(job, vec![(0, part()), (1, part())]));
     let Ok(Reply::GrantedHet(grants)) = bench.answer(both).await else {
         panic!("not granted")
     };
@@ -240,7 +240,7 @@ async fn a_heterogeneous_job_is_commanded_and_stepped_into_as_one() {
         [(job, vec![0]), (second, vec![1])]
     );
     assert_eq!(grants[0].step.step, grants[1].step.step);
-    let none = Act::StepHet(job, vec![(2, part())]);
+    let none = Act::Step(Asked::Het(job, vec![(2, part())]));
     assert!(bench.answer(none).await.is_err());
     // A component is cancelled alone, the leader with all that is left.
     let cancelled = bench.answer(named("1+1")).await;
