@@ -7,6 +7,7 @@ mod observe;
 mod programs;
 mod refusals;
 mod reports;
+mod room;
 mod steps;
 
 use crate::act::{Failure, Left};
@@ -174,6 +175,8 @@ pub struct Agent {
     programs: Arc<NodePrograms>,
     /// A health check runs, or is due some time.
     checking: bool,
+    /// The disk under the state's folder is full, in words.
+    full: Option<String>,
     inputs: mpsc::Sender<Input>,
 }
 
@@ -225,8 +228,10 @@ impl Agent {
             appeared: Vec::new(),
             programs: Arc::default(),
             checking: false,
+            full: None,
             inputs,
         };
+        agent.look_at_room();
         agent.observe()?;
         agent.read_refusals();
         Ok(agent)

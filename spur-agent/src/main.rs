@@ -58,6 +58,8 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        // It would say on a full disk that the disk is full, and panic over that.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("SPUR_LOG")

@@ -21,7 +21,7 @@ mod task;
 mod terminal;
 
 use crate::cgroup::Cgroup;
-use crate::launch::record::{sync_dir, write_exit_record};
+use crate::launch::record::{keep_exit_record, sync_dir};
 use crate::launch::supervisor::{CLIENT_FD, CONTROL_FD};
 use crate::launch::{ExitRecord, Rlimit, StepLaunch};
 use crate::sys;
@@ -32,7 +32,7 @@ use rustix::fs::FileType;
 use spur_core::job::state::ExitStatus;
 use spur_core::time::Millis;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -142,12 +142,14 @@ fn run(
         step.kill();
     }
     if crate::launch::exit_record(dir).ok().flatten().is_none() {
-        step.record
-            .failure
-            .get_or_insert_with(|| "its processes could not be killed".into());
-        step.record.node_fault = true;
-        step.record.ended = now();
-        write_exit_record(dir, &step.record).map_err(io::Error::other)?;
+        if !step.settled {
+            step.record
+                .failure
+                .get_or_insert_with(|| "its processes could not be killed".into());
+            step.record.node_fault = true;
+            step.record.ended = now();
+        }
+        keep_exit_record(dir, &step.record, |error| note(&error.to_string()));
     }
     ran
 }
@@ -163,7 +165,7 @@ fn give_up(dir: &Path, client: Option<Client>, node: &str, why: &str) -> io::Res
         ended: now(),
         ..ExitRecord::default()
     };
-    write_exit_record(dir, &record).map_err(io::Error::other)?;
+    keep_exit_record(dir, &record, |error| note(&error.to_string()));
     if let Some(mut client) = client {
         let text = message(node, why).trim_end().to_owned();
         client.queue(from_step::Kind::Error(StepError {
@@ -200,10 +202,15 @@ fn message(node: &str, text: &str) -> String {
 fn note(text: &str) {
     static NOTED: AtomicUsize = AtomicUsize::new(0);
     match NOTED.fetch_add(1, Ordering::Relaxed) {
-        NOTES_MAX => eprintln!("there is more to say, which is left out"),
-        noted if noted < NOTES_MAX => eprintln!("{}", brief(text)),
+        NOTES_MAX => write_note("there is more to say, which is left out"),
+        noted if noted < NOTES_MAX => write_note(brief(text)),
         _ => {}
     }
+}
+
+/// Writes a line, if that can be: the disk with the log may be full, which must not end the step.
+fn write_note(text: &str) {
+    writeln!(io::stderr(), "{text}").ok();
 }
 
 /// The beginning of a text that may be long.

@@ -24,7 +24,7 @@ pub(super) fn sick(notes: &[GpuNote]) -> IdSet {
 impl Agent {
     /// Whether jobs may be started here now.
     pub(super) fn takes_jobs(&self) -> bool {
-        !self.repairing && self.node.accepts(self.condition.state)
+        !self.repairing && self.full.is_none() && self.node.accepts(self.condition.state)
     }
 
     pub(super) fn set_condition(&mut self, condition: Condition) {

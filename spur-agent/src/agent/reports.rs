@@ -67,8 +67,10 @@ impl Agent {
             .fence()
             .map(crate::fence::node::NodeFence::ungrantable)
             .unwrap_or_default();
-        fence
+        self.full
+            .clone()
             .into_iter()
+            .chain(fence)
             .chain(self.last_loss.clone())
             .chain(limits)
             .chain(stuck)
@@ -150,6 +152,7 @@ impl Agent {
 
     pub(super) fn beat(&mut self) {
         self.write_reports();
+        self.look_at_room();
         self.look_after_fence();
         let tree = Tree::new(std::path::Path::new("/"));
         let load = tree

@@ -1,12 +1,15 @@
 //! How a step ended on this node, written before its supervisor exits.
 
 use super::{LaunchError, failed};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use spur_core::job::state::ExitStatus;
 use spur_core::time::Millis;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// The end of a step on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,14 @@ pub struct TaskEnd {
     pub core: bool,
 }
 
+/// The exit record before it is whole.
+const DRAFT: &str = "exit.new";
+/// Room for an exit record: without its tasks (a reason may be long), and for each of them.
+const RECORD_BYTES: u64 = 4096;
+const TASK_BYTES: u64 = 96;
+/// Pause between tries to write an exit record.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// The file that is in a step's folder until its tasks are let go.
 const STARTING: &str = "starting";
 /// The file that a supervisor holds locked while it lives.
@@ -73,6 +84,23 @@ pub fn never_began(dir: &Path) -> bool {
     untouched && matches!(exit_record(dir), Ok(None))
 }
 
+/// Takes the room on the disk that the step's exit record will need: by its end the disk may be full, and it must not be lost then.
+pub(super) fn reserve_exit_record(dir: &Path, tasks: usize) -> Result<(), LaunchError> {
+    let path = dir.join(DRAFT);
+    let size = RECORD_BYTES + TASK_BYTES * tasks as u64;
+    let take = |file: fs::File| match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)
+    {
+        // Where nothing can be reserved, it is written.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            io::copy(&mut io::repeat(0).take(size), &mut &file).map(drop)
+        }
+        taken => taken.map_err(io::Error::from),
+    };
+    private_file(&path)
+        .and_then(take)
+        .map_err(failed("take room for the end of the step in", &path))
+}
+
 /// Reads a step's exit record; `None` while there is none.
 ///
 /// # Errors
@@ -93,12 +121,29 @@ pub fn exit_record(dir: &Path) -> Result<Option<ExitRecord>, LaunchError> {
 /// Puts a step's exit record in place, whole or not at all, its content durable. [`sync_dir`] makes its name durable too.
 pub(crate) fn write_exit_record(dir: &Path, record: &ExitRecord) -> Result<(), LaunchError> {
     let bytes = encode(record);
-    let (path, draft) = (dir.join("exit"), dir.join("exit.new"));
-    let mut file = private_file(&draft).map_err(failed("create", &draft))?;
+    let (path, draft) = (dir.join("exit"), dir.join(DRAFT));
+    // Not emptied: that would give the room away which it has.
+    let mut file = private(false, &draft).map_err(failed("create", &draft))?;
     file.write_all(&bytes)
+        .and_then(|()| file.set_len(bytes.len() as u64))
         .and_then(|()| file.sync_data())
         .map_err(failed("write", &draft))?;
     fs::rename(&draft, &path).map_err(failed("put in place", &path))
+}
+
+/// The same for however long it takes: there is nobody else who knows how the step ended. `why` hears once why it takes long.
+pub(crate) fn keep_exit_record(dir: &Path, record: &ExitRecord, why: impl FnOnce(&LaunchError)) {
+    let mut why = Some(why);
+    while let Err(error) = write_exit_record(dir, record) {
+        // A folder that is gone is nobody's any more.
+        if !dir.exists() {
+            return;
+        }
+        if let Some(why) = why.take() {
+            why(&error);
+        }
+        std::thread::sleep(RETRY);
+    }
 }
 
 /// Makes the names in a folder durable.
@@ -115,11 +160,15 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// A new or emptied file that only root reads.
 pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
+    private(true, path)
+}
+
+fn private(emptied: bool, path: &Path) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(true)
+        .truncate(emptied)
         .mode(0o600)
         .open(path)
 }

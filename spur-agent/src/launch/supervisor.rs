@@ -1,6 +1,6 @@
 //! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
 
-use super::record::{LOCK, encode, mark_starting, private_file};
+use super::record::{LOCK, encode, mark_starting, private_file, reserve_exit_record};
 use super::{LaunchError, StepLaunch, failed, scratch};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
@@ -122,6 +122,7 @@ impl Launcher {
     ) -> Result<Supervisor, LaunchError> {
         let control = bind_control(dir)?;
         mark_starting(dir)?;
+        reserve_exit_record(dir, spec.tasks.len())?;
         write_spec(spec, dir)?;
         // Users pass through to their script; its name is fixed and everything else here is for root alone.
         let passable = fs::Permissions::from_mode(0o711);

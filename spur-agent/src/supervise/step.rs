@@ -59,6 +59,8 @@ pub(crate) struct Step<'a> {
     /// The `oom_score_adj` to give back to tasks, if the supervisor has another.
     pub(crate) oom_score: Option<String>,
     pub(crate) record: ExitRecord,
+    /// Whether the record is what there is to say.
+    pub(crate) settled: bool,
     pub(crate) mpi: Option<Mpi>,
     pub(crate) pmix: Option<Pmix>,
     /// What the step's exit is because a task aborted it.
@@ -89,6 +91,7 @@ impl<'a> Step<'a> {
             epilogs: Vec::new(),
             oom_score: None,
             record: ExitRecord::default(),
+            settled: false,
             mpi: Mpi::new(spec),
             pmix: None,
             aborted: None,
@@ -406,6 +409,8 @@ impl<'a> Step<'a> {
             self.record.exit = self.aborted.or(worst).unwrap_or_default();
         }
         self.record.oom = self.cgroup.oom_kills() > 0;
+        self.settled = true;
+        // What cannot be written now is tried again when the client has its output.
         if let Err(error) = crate::launch::record::write_exit_record(self.dir, &self.record) {
             note(&error.to_string());
         }

@@ -3,7 +3,7 @@
 use super::support::{Bench, PATIENCE, cancel, eventually, log, stdin_all, tasks, wait, wait_gone};
 use spur_agent::launch::{AgentWatch, EndReason, Supervisor, exit_record};
 use spur_core::job::state::ExitStatus;
-use spur_proto::wire::{Signal, to_step};
+use spur_proto::wire::{Signal, from_step, to_step};
 use std::time::Duration;
 
 const KILLED: ExitStatus = ExitStatus { code: 0, signal: 9 };
@@ -336,4 +336,69 @@ fn a_step_ends_before_its_node_counts_as_lost_if_no_agent_is_there() {
     spec.step.step = spur_core::id::StepKind::Numbered(1);
     spec.tasks[0].argv[2] = super::support::bytes("sleep 2; echo over");
     assert_eq!(bench.run(&spec).text(), "over\n");
+}
+
+/// A small file system at the folder of steps; gone when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn at(path: std::path::PathBuf) -> Self {
+        use rustix::mount::{MountFlags, mount};
+        std::fs::create_dir_all(&path).unwrap();
+        let options = c"size=256k,mode=0711";
+        mount("spur-test", &path, "tmpfs", MountFlags::empty(), options).unwrap();
+        Self(path)
+    }
+
+    /// Takes all that is left.
+    fn fill(&self, name: &str) -> std::path::PathBuf {
+        use std::io::Write;
+        let path = self.0.join(name);
+        let mut file = std::fs::File::create(&path).unwrap();
+        while file.write(&[0; 4096]).is_ok_and(|written| written == 4096) {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH).ok();
+    }
+}
+
+#[test]
+fn the_end_of_a_step_is_kept_on_a_disk_that_is_full_by_then() {
+    let bench = Bench::new();
+    let disk = SmallDisk::at(bench.state.path().join("steps"));
+    let go = |code: u8| bench.user_dir().join(format!("go{code}"));
+    let start = |code: u8| {
+        let spec = bench.sh(&format!(
+            "echo up; until test -e {}; do sleep 0.01; done; exit {code}",
+            go(code).display()
+        ));
+        let client = bench.connect(&spec);
+        client.read_until("up");
+        client
+    };
+    let (kept, late) = (start(3), start(4));
+    // The room that was taken for the end of this one is lost.
+    std::fs::remove_file(late.dir.join("exit.new")).unwrap();
+    disk.fill("ballast");
+    std::fs::write(go(3), "").unwrap();
+    assert_eq!(kept.finish().record.exit.code, 3);
+    // What a record did not need is free again.
+    let ballast = disk.fill("more");
+    std::fs::write(go(4), "").unwrap();
+    let heard = std::iter::from_fn(|| late.receive());
+    let ended = heard
+        .into_iter()
+        .any(|kind| matches!(kind, from_step::Kind::Ended(_)));
+    assert!(ended, "its client hears of it");
+    assert_eq!(exit_record(&late.dir).unwrap(), None);
+    assert!(
+        !late.supervisor.reap().unwrap(),
+        "it knows, and nobody else"
+    );
+    std::fs::remove_file(ballast).unwrap();
+    assert_eq!(wait(&late.supervisor).exit.code, 4);
 }
