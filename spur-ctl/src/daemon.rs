@@ -88,6 +88,8 @@ fn log() {
         .with_env_filter(filter)
         .with_ansi(ansi)
         .with_writer(std::io::stderr)
+        // It would say on a full disk that the disk is full, and panic over that.
+        .log_internal_errors(false)
         .try_init()
         .ok();
 }

@@ -83,6 +83,17 @@ pub enum StoreError {
         /// What went wrong.
         cause: String,
     },
+    /// The same, of a configuration that was changed.
+    #[error(
+        "the configuration has changed, which cannot be written to the database {path}: {cause}; make room there, or start with the \
+         configuration as it was"
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        cause: String,
+    },
     /// The database cannot be read.
     #[error("cannot read the database {path}: {cause}")]
     Read {

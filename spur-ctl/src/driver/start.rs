@@ -84,7 +84,13 @@ impl Writer {
         key: Arc<[u8]>,
     ) -> Result<(Self, Arc<Readers>), StoreError> {
         let (cluster, last_at) = store.load()?.replay();
-        store.retain_payloads(&cluster)?;
+        match store.retain_payloads(&cluster) {
+            // They are looked for again at the next start.
+            Err(error @ StoreError::Write { .. }) => {
+                tracing::warn!("scripts of jobs that are gone are kept: {error}");
+            }
+            done => done?,
+        }
         let (publisher, readers) = Publisher::new();
         let snapshot_at = SNAPSHOT_MIN.max(store.snapshot_bytes());
         let mut writer = Self {
@@ -133,10 +139,16 @@ impl Writer {
         if changed == self.cluster {
             return Ok(());
         }
-        self.store.append(&Batch {
+        let batch = Batch {
             events: vec![(at, event)],
             ..Batch::default()
-        })?;
+        };
+        if let Err(error) = self.store.append(&batch) {
+            if let StoreError::Write { path, cause } = error {
+                return Err(StoreError::Changed { path, cause });
+            }
+            return Err(error);
+        }
         self.cluster = changed;
         self.last_at = at;
         Ok(())

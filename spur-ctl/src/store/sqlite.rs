@@ -95,7 +95,7 @@ impl Sqlite {
         Ok(store)
     }
 
-    /// Makes the tables and folds the WAL into the file, so that what follows stands on a complete file.
+    /// Makes the tables and folds the WAL into the file, if there is room, so that what follows stands on a complete file.
     fn prepare(&mut self) -> rusqlite::Result<()> {
         let tx = self.db.transaction()?;
         tx.execute_batch(SCHEMA)?;
@@ -104,7 +104,13 @@ impl Sqlite {
             [VERSION],
         )?;
         tx.commit()?;
-        self.checkpoint()?;
+        if let Err(error) = self.checkpoint() {
+            // What is in the WAL counts all the same: a controller that finds the disk full reads what there is, and refuses what is new.
+            if !is_full(&error) {
+                return Err(error);
+            }
+            tracing::error!(path = %self.path.display(), "the disk is full: nothing new can be kept before there is room");
+        }
         let last: i64 = self.db.query_row(
             "SELECT max(coalesce((SELECT max(seq) FROM log), 0), coalesce((SELECT max(seq) FROM snapshot), 0))",
             [],
@@ -315,6 +321,10 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.pragma_update(None, "trusted_schema", false)
+}
+
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
 }
 
 fn version(db: &Connection) -> rusqlite::Result<Option<i64>> {

@@ -235,6 +235,30 @@ impl Drop for SmallDisk {
     }
 }
 
+/// One that starts now knows what was acknowledged, and refuses in the same way; a changed configuration is said not to be kept.
+async fn starts_on_a_full_disk(controller: &mut Controller, known: &[JobId]) {
+    controller.kill();
+    controller.run();
+    let client = controller.client().await;
+    let jobs: Vec<JobId> = client.all().await.iter().map(|job| job.id).collect();
+    assert_eq!(jobs, known);
+    let refusal = client.submit(spec(JobKind::Batch, 1)).await.unwrap_err();
+    assert_eq!(refusal.kind, RefusalKind::NotDurable);
+    controller.kill();
+    let file = controller.dir.join("spur.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let more = format!("{config}[[partition]]\nname = \"more\"\n");
+    std::fs::write(&file, more).unwrap();
+    assert_eq!(controller.command().status().unwrap().code(), Some(1));
+    let said = controller.log();
+    assert!(
+        said.contains("the configuration has changed") && said.contains("make room there"),
+        "{said}"
+    );
+    std::fs::write(&file, config).unwrap();
+    controller.run();
+}
+
 #[tokio::test]
 async fn a_full_disk_refuses_clearly_loses_nothing_and_is_left_behind() {
     let folder = tempfile::tempdir().unwrap();
@@ -273,6 +297,9 @@ async fn a_full_disk_refuses_clearly_loses_nothing_and_is_left_behind() {
     while agent.maybe_next().await.is_some() {}
     assert_eq!(client.job(before).await.state, JobState::Running);
 
+    starts_on_a_full_disk(&mut controller, &[before, waiting]).await;
+    let client = controller.client().await;
+
     std::fs::remove_file(ballast).unwrap();
     let mut back = hello("n1");
     back.jobs = vec![(before, order.generation)];
@@ -294,6 +321,20 @@ async fn a_full_disk_refuses_clearly_loses_nothing_and_is_left_behind() {
     controller.run();
     let client = controller.client().await;
     assert_eq!(client.all().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_nothing() {
+    let mut controller = Controller::start();
+    controller.kill();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = controller.command();
+    command.stderr(full.unwrap());
+    controller.spawn(command);
+    let (agent, _) = Agent::connect(&controller, "n1").await;
+    drop(agent);
+    let client = controller.client().await;
+    client.submit(spec(JobKind::Batch, 1)).await.unwrap();
 }
 
 #[tokio::test]
