@@ -120,28 +120,32 @@ fn load(origin: &Origin) -> Result<(Vec<u8>, Option<PathBuf>), Failure> {
     match origin {
         Origin::Wrap(command) => Ok((directive::wrap(command), None)),
         Origin::Stdin => {
-            let broken = |why| {
-                Failure::error(
-                    Command::Sbatch,
-                    format!("cannot read standard input: {why}"),
-                )
+            let broken = |why: std::io::Error| {
+                unread("standard input", &why, || {
+                    format!("cannot read standard input: {why}")
+                })
             };
-            Ok((bounded(std::io::stdin().lock()).map_err(broken)?, None))
+            let script = bounded(std::io::stdin().lock());
+            Ok((script.map_err(broken)?, None))
         }
         Origin::File(name) => {
             let path = find(name);
-            let broken = |why: std::io::Error| {
-                let why = if why.kind() == std::io::ErrorKind::FileTooLarge {
-                    format!("{name}: a script may have {SCRIPT_MAX} bytes at most")
-                } else {
-                    format!("Unable to open file {name}")
-                };
-                Failure::error(Command::Sbatch, why)
-            };
+            let broken =
+                |why: std::io::Error| unread(name, &why, || format!("Unable to open file {name}"));
             let file = std::fs::File::open(&path).map_err(broken)?;
             Ok((bounded(file).map_err(broken)?, Some(path)))
         }
     }
+}
+
+/// A script that is too long, or cannot be read for what `other` says.
+fn unread(name: &str, why: &std::io::Error, other: impl FnOnce() -> String) -> Failure {
+    let why = if why.kind() == std::io::ErrorKind::FileTooLarge {
+        format!("{name}: a script may have {SCRIPT_MAX} bytes at most")
+    } else {
+        other()
+    };
+    Failure::error(Command::Sbatch, why)
 }
 
 fn bounded(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {

@@ -17,6 +17,7 @@ mod leftovers;
 mod log_tail;
 mod mpi;
 mod names;
+mod odd;
 mod operators;
 mod records;
 mod steps;
