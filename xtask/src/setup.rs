@@ -105,9 +105,25 @@ const MACHINE: &[Need] = &[
     program("iproute2", "ip", "brings up the guest's loopback"),
 ];
 
+/// Needed by the tests of the mesh only, which say what they skip.
+const MESH: &[Need] = &[
+    program(
+        "nftables",
+        "nft",
+        "cuts ways between hosts of the mesh's tests",
+    ),
+    program("tcpdump", "tcpdump", "sees what the mesh's tests send"),
+    program("wireguard-tools", "wg", "sets up the reference"),
+    program(
+        "wireguard-go",
+        "wireguard-go",
+        "is what the mesh must understand",
+    ),
+];
+
 /// Installs what is missing, or says how.
 pub(crate) fn run() -> Result<()> {
-    let needs: Vec<&Need> = BUILD.iter().chain(MACHINE).collect();
+    let needs: Vec<&Need> = BUILD.iter().chain(MACHINE).chain(MESH).collect();
     if !provide(&needs)? {
         println!("setup: everything is here");
     }

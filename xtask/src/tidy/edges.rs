@@ -10,7 +10,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("spur-core", &[]),
     ("spur-proto", &["spur-core"]),
     ("spur-ebpf", &[]),
-    ("spur-agent", &["spur-core", "spur-proto", "spur-ebpf"]),
+    ("spur-mesh", &[]),
+    (
+        "spur-agent",
+        &["spur-core", "spur-proto", "spur-ebpf", "spur-mesh"],
+    ),
     ("spur-ctl", &["spur-core", "spur-proto", "spur-sim"]),
     ("spur-sim", &["spur-core"]),
     ("vm-tests", &["spur-proto"]),
