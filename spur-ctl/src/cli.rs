@@ -82,6 +82,9 @@ fn try_run(command: Command, args: &[OsString]) -> Result<u8, Failure> {
     if command != Command::Sbatch {
         announce(&options)?;
     }
+    if matches!(command, Command::Squeue | Command::Sinfo) && options.on("verbose") {
+        output::print(&help::in_effect(&options));
+    }
     match command {
         Command::Srun => srun::main(&options),
         Command::Sbatch => sbatch::main(options),
@@ -139,7 +142,7 @@ fn asked_text(options: &Options) -> Option<String> {
     if options.on("help") {
         return Some(help::help(options.command));
     }
-    options.on("usage").then(|| help::usage(options.command))
+    options.on("usage").then(|| help::summary(options.command))
 }
 
 /// The value of an option that the command may not have.

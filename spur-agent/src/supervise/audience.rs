@@ -1,9 +1,10 @@
-//! Who hears a step: the client that started it, and those who attached since (`sattach`), who hear what comes from then on.
+//! Who hears a step: the client that started it, and those who attached since (`sattach`), who hear what was said last and what comes.
 //! A slow client slows the tasks; somebody who only attached never does, and misses output instead.
 
 use super::client::{Client, Gone};
 use rustix::event::PollFlags;
 use spur_proto::wire::{Output, Skipped, ToStep, from_step};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How many may be attached at once.
@@ -14,11 +15,35 @@ const VIEWER_HIGH: usize = 1 << 20;
 /// Once no more than this waits, it goes there again.
 const VIEWER_LOW: usize = 256 << 10;
 
+/// How much of the last output is kept for those who attach: as much as Slurm keeps, 128 messages of a KiB.
+const RECENT_MAX: usize = 128 << 10;
+
 /// All that listen.
 #[derive(Debug)]
 pub(crate) struct Audience {
     client: Option<Client>,
     viewers: Vec<Viewer>,
+    recent: Recent,
+}
+
+/// The last output.
+#[derive(Debug, Default)]
+struct Recent {
+    pieces: VecDeque<Output>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn keep(&mut self, piece: Output) {
+        self.bytes += piece.data.len();
+        self.pieces.push_back(piece);
+        while self.bytes > RECENT_MAX {
+            let Some(oldest) = self.pieces.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.data.len();
+        }
+    }
 }
 
 /// Somebody who attached.
@@ -62,6 +87,7 @@ impl Audience {
         Self {
             client,
             viewers: Vec::new(),
+            recent: Recent::default(),
         }
     }
 
@@ -80,11 +106,12 @@ impl Audience {
         self.client.take().is_some()
     }
 
-    /// Lets somebody in, with what is to be heard first; `false` if there is no place.
+    /// Lets somebody in, with what is to be heard before and after the last output; `false` if there is no place.
     pub(crate) fn admit(
         &mut self,
         socket: OwnedFd,
-        first: impl IntoIterator<Item = from_step::Kind>,
+        before: Option<from_step::Kind>,
+        after: impl IntoIterator<Item = from_step::Kind>,
     ) -> std::io::Result<bool> {
         if self.viewers.len() >= VIEWERS_MAX {
             return Ok(false);
@@ -95,7 +122,10 @@ impl Audience {
             skipped: 0,
             gone: false,
         };
-        first.into_iter().for_each(|kind| viewer.queue(&kind));
+        before.iter().for_each(|kind| viewer.queue(kind));
+        let recent = self.recent.pieces.iter().cloned();
+        recent.for_each(|piece| viewer.queue(&from_step::Kind::Output(piece)));
+        after.into_iter().for_each(|kind| viewer.queue(&kind));
         self.viewers.push(viewer);
         Ok(true)
     }
@@ -107,16 +137,23 @@ impl Audience {
 
     /// Hands on a piece of output.
     pub(crate) fn output(&mut self, output: Output) {
-        self.tell(from_step::Kind::Output(output));
+        if let from_step::Kind::Output(output) = self.say(from_step::Kind::Output(output)) {
+            self.recent.keep(output);
+        }
     }
 
     /// Queues a message for all.
     pub(crate) fn tell(&mut self, kind: from_step::Kind) {
+        drop(self.say(kind));
+    }
+
+    fn say(&mut self, kind: from_step::Kind) -> from_step::Kind {
         for viewer in &mut self.viewers {
             viewer.queue(&kind);
         }
-        if let Some(client) = &mut self.client {
-            client.queue(kind);
+        match &mut self.client {
+            Some(client) => client.queue_kept(kind),
+            None => kind,
         }
     }
 

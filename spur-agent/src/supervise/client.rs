@@ -70,10 +70,16 @@ impl Client {
     /// Queues a message. Only output and what tasks ask for by MPI are subject to [`Self::has_room`]; all else is small, and ends with
     /// the connection where it is too much.
     pub(crate) fn queue(&mut self, kind: from_step::Kind) {
+        drop(self.queue_kept(kind));
+    }
+
+    /// The same; the message comes back.
+    pub(crate) fn queue_kept(&mut self, kind: from_step::Kind) -> from_step::Kind {
         let message = FromStep { kind: Some(kind) };
         message
             .encode_length_delimited(&mut self.outward)
             .expect("a growing buffer has room");
+        message.kind.expect("it was put there")
     }
 
     /// Sends what the socket takes now.

@@ -253,23 +253,19 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Somebody attaches: hears that the tasks run and which have ended, and then what all hear.
+    /// Somebody attaches: hears that the tasks run, what they said last, which have ended, and then what all hear.
     pub(crate) fn admit(&mut self, socket: OwnedFd) {
-        let mut first = Vec::new();
-        match self.phase {
-            Phase::Starting => {}
-            Phase::Running | Phase::Draining => {
-                first.push(self.started());
-                let told = self.tasks.iter().filter(|task| task.told);
-                first.extend(
-                    told.filter_map(|task| task.end)
-                        .map(|end| exit_of(end, false)),
-                );
-            }
+        let runs = match self.phase {
+            Phase::Starting => false,
+            Phase::Running | Phase::Draining => true,
             // The connection ends, as that of the others.
             Phase::Closing => return,
-        }
-        match self.audience.admit(socket, first) {
+        };
+        let started = runs.then(|| self.started());
+        let told = self.tasks.iter().filter(|task| runs && task.told);
+        let ends = told.filter_map(|task| task.end);
+        let ends = ends.map(|end| exit_of(end, false));
+        match self.audience.admit(socket, started, ends) {
             Ok(true) => {}
             Ok(false) => note("nobody else may attach: too many did"),
             Err(error) => note(&format!("nobody could attach: {error}")),

@@ -82,7 +82,7 @@ impl<'a> Ask<'a> {
         let plain = Self {
             nodes_min,
             nodes_max,
-            widen: spec.nodes_set && nodes_max > nodes_min,
+            widen: spec.nodes_set && nodes_max > nodes_min && !spec.extras().use_min_nodes,
             tasks,
             tasks_per_node: spec.tasks_per_node,
             tasks_per_socket: spec.tasks_per_socket,

@@ -41,6 +41,8 @@ pub fn parse_gres(text: &str) -> Result<Option<GpuCount>, BadGres> {
                         Ok(spec)
                     }
                 })?,
+            // None of what there is none of, which scripts that run everywhere ask for.
+            None if is_none(element) => continue,
             None => return Err(BadGres::Invalid),
         };
         add(&mut sum, one(spec)?)?;
@@ -58,6 +60,14 @@ pub fn parse_gpus(text: &str) -> Result<GpuCount, BadGres> {
         add(&mut sum, one(element)?)?;
     }
     sum.ok_or(BadGres::Count)
+}
+
+/// `name[:type]:0`.
+fn is_none(element: &str) -> bool {
+    let counted = element.rsplit_once(':');
+    counted.is_some_and(|(name, count)| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic()) && number(count) == Some(0)
+    })
 }
 
 fn add(sum: &mut Option<GpuCount>, more: GpuCount) -> Result<(), BadGres> {
@@ -224,6 +234,17 @@ mod tests {
             assert_eq!(parse_gres(text), Ok(Some(wanted)), "{text}");
         }
         assert_eq!(parse_gres("none"), Ok(None));
+        let one = GpuCount {
+            model: String::new(),
+            count: 1,
+        };
+        for (text, wanted) in [("craynetwork:0", None), ("gpu:1,shard:x:0", Some(one))] {
+            assert_eq!(
+                parse_gres(text),
+                Ok(wanted),
+                "none of what there is none of: {text}"
+            );
+        }
         assert_eq!(parse_gres(""), Ok(None));
         for text in [
             "tpu:1",

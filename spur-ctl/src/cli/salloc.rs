@@ -8,11 +8,11 @@ use super::resolve::input::Surroundings;
 use super::resolve::{het, job, numbers, submission};
 use super::srun::signals::{HUP, INT, KILL, QUIT};
 use super::{output, process, submit};
-use spur_core::api::{JobFilter, JobView, Refusal, RefusalKind, Reply, Request};
+use spur_core::api::{JobFilter, JobView, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::spec::JobSpec;
 use spur_core::job::state::ExitStatus;
-use spur_core::slurm::{environ, hostlist};
+use spur_core::slurm::{codes, environ, hostlist};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -156,11 +156,9 @@ async fn allocate(
         Ok(Err(trouble)) => Err(refused(trouble)),
         Err(_) => {
             cancel(id).await;
-            let kind = RefusalKind::CannotStartImmediately;
-            Err(refused(Trouble::Refused(Refusal {
-                kind,
-                text: String::new(),
-            })))
+            let why = codes::message(RefusalKind::CannotStartImmediately);
+            let why = format!("Unable to allocate resources: {why}");
+            Err(Failure::error(Command::Salloc, why))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `sattach`: joins a step that runs, hears what its tasks say from then on, and leaves it as it is.
+//! `sattach`: joins a step that runs, hears what its tasks said last and say from then on, and leaves it as it is.
 
 mod session;
 
@@ -7,7 +7,7 @@ use super::flags::getopt::Options;
 use super::flags::{Command, help};
 use super::resolve::filter::named;
 use super::resolve::numbers;
-use super::{link, output, process};
+use super::{link, output, process, submit};
 use spur_core::api::{Grant, Reply, Request};
 use spur_core::id::{JobId, StepKind};
 use spur_core::slurm::hostlist;
@@ -23,6 +23,7 @@ struct Filters {
 
 /// Runs it.
 pub fn main(options: &Options) -> Result<u8, Failure> {
+    submit::tell_options(options);
     let (job, step) = asked(options)?;
     let filters = filters(options)?;
     let unknown = |why: &str| {

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::{self, Options, Source};
 use super::link::{self, Trouble};
-use super::{process, srun};
+use super::{output, process, srun};
 use spur_core::api::{JobFilter, JobView, Reply, Request};
 use spur_core::job::array::JobTarget;
 use spur_core::slurm::hostlist;
@@ -53,6 +53,19 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         String::new()
     };
     let force = if options.on("force") { "yes" } else { "no" };
+    if options.on("verbose") {
+        let told = [
+            ("force", options.on("force").to_string()),
+            ("jobid", text.to_owned()),
+            ("modes", format!("{:04o}", about.mode() & 0o777)),
+            ("preserve", options.on("preserve").to_string()),
+            ("size", about.len().to_string()),
+            ("source", name.clone()),
+            ("target", process::text(to)),
+        ];
+        let line = |(what, value): &(&str, String)| format!("sbcast: {what:<10}= {value}");
+        output::complain(&told.iter().map(line).collect::<Vec<_>>());
+    }
     let mut input = OsString::from("--input=");
     // A bare number or `none` would mean something else.
     if !name.contains('/') {

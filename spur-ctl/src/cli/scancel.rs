@@ -19,11 +19,23 @@ use std::io::Write as _;
 struct Blow {
     /// `None` ends the job.
     signal: Option<u8>,
-    /// To the batch shell.
-    batch: bool,
-    /// To the steps, or the job as a whole.
-    steps: bool,
+    /// Who gets it.
+    part: Part,
 }
+
+/// Who gets a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The steps.
+    Steps,
+    /// The batch shell.
+    Batch,
+    /// The batch shell and its children, of which srun passes it on; the steps, where there is no script.
+    Full,
+}
+
+/// Jobs with why nothing came of it.
+type Over = Vec<(JobId, Option<Refusal>)>;
 
 /// One request to make: jobs, and perhaps a step of theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,17 +67,17 @@ fn blow(options: &Options) -> Result<Blow, Failure> {
                 .map_err(|_| Failure::plain(format!("Unknown job signal: {text}"), 1))?,
         ),
     };
-    // KILL for the whole job is what ending it means.
-    let signal = if batch || full {
-        signal.or(Some(9))
-    } else {
-        signal.filter(|s| *s != 9)
+    let part = match (full, batch) {
+        (true, _) => Part::Full,
+        (false, true) => Part::Batch,
+        (false, false) => Part::Steps,
     };
-    Ok(Blow {
-        signal,
-        batch: batch || full,
-        steps: full || !batch,
-    })
+    // KILL for the whole job is what ending it means.
+    let signal = match part {
+        Part::Batch => signal.or(Some(9)),
+        Part::Steps | Part::Full => signal.filter(|s| *s != 9),
+    };
+    Ok(Blow { signal, part })
 }
 
 fn targets(options: &Options) -> Result<Vec<Target>, Failure> {
@@ -165,45 +177,54 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
 
 /// Carries out one target; the answer is the exit code.
 fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Trouble> {
-    if options.on("interactive") || needs_looking(options) {
-        target.filter.ids = confirmed(options, &target.filter)?;
-        target.filter.targets.clear();
-        if target.filter.ids.is_empty() {
-            return Ok(0);
-        }
-    }
     let mut worst = 0;
-    let parts = [(blow.steps, false), (blow.batch, true)];
-    for (_, batch_only) in parts.into_iter().filter(|(wanted, _)| *wanted) {
-        let request = Request::Cancel {
-            filter: target.filter.clone(),
-            signal: blow.signal,
-            batch_only,
-            step: target.step,
-            children: batch_only && blow.steps,
-        };
-        match link::question(&request) {
-            Ok(Reply::PerJob(results)) => {
-                worst = worst.max(report(options, target.step, blow, &results));
+    if options.on("interactive") || needs_looking(options) {
+        let (chosen, over) = confirmed(options, &target)?;
+        target.filter.ids = chosen;
+        target.filter.targets.clear();
+        worst = report(options, target.step, blow, &over);
+        if target.filter.ids.is_empty() {
+            if over.is_empty() {
+                none_match(options);
             }
-            Ok(Reply::Done) => {}
-            Ok(_) => return Err(link::unexpected()),
-            // Of jobs that were named each hears why; what others a filter meant is not known.
-            Err(Trouble::Refused(refusal)) => {
-                let targets = target.filter.targets.iter().map(|target| target.job);
-                let named: BTreeSet<JobId> =
-                    target.filter.ids.iter().copied().chain(targets).collect();
-                if named.is_empty() {
-                    return Err(Trouble::Refused(refusal));
-                }
-                let refused = |job| (job, Some(refusal.clone()));
-                let all: Vec<_> = named.into_iter().map(refused).collect();
-                worst = worst.max(report(options, target.step, blow, &all));
-            }
-            Err(trouble) => return Err(trouble),
+            return Ok(worst);
         }
     }
-    Ok(worst)
+    let request = Request::Cancel {
+        filter: target.filter.clone(),
+        signal: blow.signal,
+        batch_only: blow.signal.is_some() && blow.part != Part::Steps,
+        step: target.step,
+        children: blow.part == Part::Full,
+    };
+    let results = match link::question(&request) {
+        Ok(Reply::PerJob(results)) => results,
+        Ok(Reply::Done) => Vec::new(),
+        Ok(_) => return Err(link::unexpected()),
+        // Of jobs that were named each hears why; what others a filter meant is not known.
+        Err(Trouble::Refused(refusal)) => {
+            let targets = target.filter.targets.iter().map(|target| target.job);
+            let named: BTreeSet<JobId> = target.filter.ids.iter().copied().chain(targets).collect();
+            if named.is_empty() {
+                return Err(Trouble::Refused(refusal));
+            }
+            let refused = |job| (job, Some(refusal.clone()));
+            named.into_iter().map(refused).collect()
+        }
+        Err(trouble) => return Err(trouble),
+    };
+    if results.is_empty() {
+        none_match(options);
+    }
+    Ok(worst.max(report(options, target.step, blow, &results)))
+}
+
+/// Says so with `-v`: that nothing is meant is no failure.
+fn none_match(options: &Options) {
+    if options.on("verbose") {
+        let none = "scancel: error: No active jobs match ALL job filters";
+        output::complain(&[none.to_owned()]);
+    }
 }
 
 /// Filters that the controller does not know.
@@ -213,9 +234,11 @@ fn needs_looking(options: &Options) -> bool {
         .any(|long| options.on(long))
 }
 
-/// The jobs that pass every filter and, with `-i`, that the user agrees to.
-fn confirmed(options: &Options, filter: &JobFilter) -> Result<Vec<JobId>, Trouble> {
-    let filter = filter.clone();
+/// The jobs that pass every filter and, with `-i`, that the user agrees to; and those that were named and are over already.
+fn confirmed(options: &Options, target: &Target) -> Result<(Vec<JobId>, Over), Trouble> {
+    let mut filter = target.filter.clone();
+    let named = !filter.targets.is_empty();
+    filter.all_states |= named && filter.states.is_empty();
     let Reply::Jobs(jobs) = link::question(&Request::Jobs { filter })? else {
         return Err(link::unexpected());
     };
@@ -223,24 +246,35 @@ fn confirmed(options: &Options, filter: &JobFilter) -> Result<Vec<JobId>, Troubl
         let list = options.value(long).map(filter::list);
         list.is_none_or(|list| list.iter().any(|one| one == own))
     };
-    let mut chosen = Vec::new();
+    let (mut chosen, mut over) = (Vec::new(), Vec::new());
     for job in jobs {
+        if job.state.is_terminal() {
+            let refusal = Refusal {
+                kind: RefusalKind::AlreadyDone,
+                text: String::new(),
+            };
+            over.extend(named.then_some((job.id, Some(refusal))));
+            continue;
+        }
         let extras = job.spec.extras();
         let meant = among("qos", &job.spec.qos)
             && among("reservation", &extras.reservation)
             && among("wckey", &extras.wckey);
         let question = || {
             let (name, partition) = (&job.spec.name, &job.spec.partition);
+            let what = match target.step {
+                Some(step) => format!("step_id={}", StepId { job: job.id, step }),
+                None => format!("job_id={}", job.id),
+            };
             agreed(&format!(
-                "Cancel job_id={} name={name} partition={partition} [y/n]? ",
-                job.id
+                "Cancel {what} name={name} partition={partition} [y/n]? "
             ))
         };
         if meant && (!options.on("interactive") || question()) {
             chosen.push(job.id);
         }
     }
-    Ok(chosen)
+    Ok((chosen, over))
 }
 
 fn agreed(question: &str) -> bool {
@@ -250,7 +284,7 @@ fn agreed(question: &str) -> bool {
     std::io::stdout().flush().is_ok() && read && answer.trim_start().starts_with(['y', 'Y'])
 }
 
-/// Says what came of it. Jobs that are not there or have ended are mentioned only with `-v`, and are no failure.
+/// Says what came of it. Jobs that are not there or have ended are mentioned only with `-v` or `-i`, and are no failure.
 fn report(
     options: &Options,
     step: Option<StepKind>,
@@ -266,7 +300,14 @@ fn report(
         if options.on("verbose") {
             let said = match blow.signal {
                 None => format!("scancel: Terminating {what}"),
-                Some(signal) => format!("scancel: Signal {signal} to {what}"),
+                Some(signal) => {
+                    let part = match blow.part {
+                        Part::Full => "full ",
+                        Part::Batch => "batch ",
+                        Part::Steps => "",
+                    };
+                    format!("scancel: Signal {signal} to {part}{what}")
+                }
             };
             output::complain(&[said]);
         }
@@ -278,7 +319,8 @@ fn report(
         if !mild {
             code = 1;
         }
-        if (!mild && !options.on("quiet")) || options.on("verbose") {
+        let told = !mild || options.on("interactive");
+        if (told && !options.on("quiet")) || options.on("verbose") {
             let of = if step.is_some() { "step id" } else { "job id" };
             let id = what.split(' ').next_back().unwrap_or_default();
             let text = refusal_text(refusal);

@@ -177,6 +177,12 @@ pub fn tell_options(options: &Options) {
             .map(|(name, value)| format!("{command}: {name:<20}: {value}")),
     );
     lines.extend([bar, format!("{command}: end of defined options")]);
+    if options.count("verbose") > 1 {
+        let address = link::address();
+        lines.push(format!(
+            "{command}: debug:  asking the controller at {address}"
+        ));
+    }
     output::complain(&lines);
 }
 

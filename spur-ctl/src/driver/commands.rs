@@ -277,10 +277,11 @@ impl Writer {
         if job.state == JobState::Pending {
             return Err(refuse(RefusalKind::JobPending, ""));
         }
-        let step = if how.batch_only {
-            Some(StepKind::Batch)
-        } else {
-            how.step
+        let step = match how.batch_only {
+            // The whole of a job without a script is its steps.
+            true if how.children && !job.steps.contains_key(&StepKind::Batch) => None,
+            true => Some(StepKind::Batch),
+            false => how.step,
         };
         if let Some(step) = step.filter(|step| !job.steps.contains_key(step)) {
             return Err(refuse(RefusalKind::InvalidJobId, format!("{id}.{step}")));
@@ -293,7 +294,7 @@ impl Writer {
                     job: id,
                     step,
                     signal,
-                    group: how.children,
+                    group: how.children && step.is_some(),
                 },
             ));
         }

@@ -159,7 +159,7 @@ fn a_running_step_can_be_joined_by_its_user() {
          kill -INT $!; wait $!; echo $?",
     );
     assert_eq!(output.good(), "0\n");
-    // One hears all with labels, one only a task, and says something to one alone.
+    // One hears all with labels, also what was said before, one only a task, and says something to one alone.
     let output = run("sattach -l $STEP < /dev/null > all 2> all.err & A=$!\n\
          until grep -qs ping all; do echo ping > in; sleep 0.1; done\n\
          (echo mine; until test -e over; do sleep 0.1; done) | sattach --input-filter 2 --output-filter 2 $STEP > two 2> two.err & B=$!\n\
@@ -168,8 +168,9 @@ fn a_running_step_can_be_joined_by_its_user() {
          echo end > in; wait $A; echo $?; : > over; wait $B; sort all | grep -v ping; grep -v ping two; sort all.err two.err");
     assert_eq!(
         output.good(),
-        "3\n0: 0 end\n0: 0 err\n1: 1 end\n1: 1 err\n2: 2 end\n2: 2 err\n2: 2 mine\n3: 3 end\n3: 3 err\n\
-         2 mine\n2 err\n2 end\n\
+        "3\n0: 0 end\n0: 0 err\n0: 0 up\n1: 1 end\n1: 1 err\n1: 1 up\n2: 2 end\n2: 2 err\n2: 2 mine\n2: 2 up\n\
+         3: 3 end\n3: 3 err\n3: 3 up\n\
+         2 up\n2 mine\n2 err\n2 end\n\
          0: wrong 0\n1: wrong 1\n2: wrong 2\n3: wrong 3\n\
          sattach: error: task 1 exited with exit code 1\n\
          sattach: error: task 1 exited with exit code 1\n\
@@ -217,8 +218,8 @@ fn only_owner_and_root_join_a_step() {
     }
     // Who may else do much with it.
     sh(&cluster, operator, "scontrol update JobId=1 Comment=seen").good();
-    let root = format!("{ready}; (echo more; sleep 2) | timeout 3 sattach 1.0 | head -1");
-    assert_eq!(sh(&cluster, User::Root, &root).out, "more\n");
+    let root = format!("{ready}; (echo more; sleep 2) | timeout 3 sattach 1.0 | head -2");
+    assert_eq!(sh(&cluster, User::Root, &root).out, "up\nmore\n");
     std::fs::write(home.join("over"), "").unwrap();
     assert_eq!(Output::of(srun).code, 0);
     cluster.down();

@@ -112,7 +112,7 @@ impl Command {
             Self::Srun => facts(
                 "srun",
                 "runs tasks in parallel, in a job of its own or as a step of a job that is there",
-                "COMMAND [ARGUMENT...]",
+                "executable [ARGUMENT...]",
                 "SLURM_",
             ),
             Self::Sbatch => facts(

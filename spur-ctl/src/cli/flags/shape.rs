@@ -201,7 +201,5 @@ pub(super) static ROWS: &[Flag] = &[
         .unless(&["gres/gpu:none"]),
     val("tres-per-task", "LIST", JOB, "resources for each task")
         .env(SBATCH.and(SALLOC), "TRES_PER_TASK"),
-    on("use-min-nodes", JOB, "prefer the least number of nodes")
-        .env(JOB, "USE_MIN_NODES")
-        .implied("a job gets as few nodes as it fits on"),
+    on("use-min-nodes", JOB, "prefer the least number of nodes").env(JOB, "USE_MIN_NODES"),
 ];

@@ -146,6 +146,55 @@ fn help_fits_a_terminal_and_names_every_option() {
             );
         }
         assert!(text.lines().all(|line| line.len() <= 120), "{command}");
+        assert!(text.contains("\nHelp options:\n"), "{command}");
+        let short = help::summary(command);
+        assert!(short.starts_with(&format!("Usage: {command} [")));
+        assert!(short.lines().all(|line| line.len() <= 120), "{command}");
+        assert!(short.contains("[--usage]"), "{command}");
+    }
+}
+
+#[test]
+fn options_of_requests_are_parted_and_no_group_names_another() {
+    let text = help::help(Command::Sbatch);
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}"));
+    let order = [
+        "Parallel run options:",
+        "--array",
+        "Constraint options:",
+        "--exclude",
+        "Consumable resources related options:",
+        "--mem-per-cpu",
+        "Affinity/Multi-core options:",
+        "--hint",
+        "Help options:",
+        "--usage",
+    ];
+    assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
+    for long in help::PARTED.iter().flat_map(|list| list.iter()) {
+        let known = |command| rows(command).any(|flag| flag.long == *long);
+        assert!(known(Command::Srun) || known(Command::Sbatch), "{long}");
+    }
+}
+
+#[test]
+fn verbose_lists_say_what_is_in_effect() {
+    let options = parsed(Command::Squeue, "-v --iterate=2 --me");
+    let text = help::in_effect(&options);
+    for (long, value) in [
+        ("iterate", "2"),
+        ("me", "true"),
+        ("verbose", "1"),
+        ("user", "(null)"),
+        ("long", "false"),
+    ] {
+        let line = text
+            .lines()
+            .find(|line| line.split(' ').next() == Some(long));
+        assert!(
+            line.is_some_and(|line| line.ends_with(&format!("= {value}"))),
+            "{text}"
+        );
     }
 }
 
