@@ -10,7 +10,7 @@ use spur_core::job::array::JobTarget;
 use spur_core::slurm::hostlist;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
@@ -53,19 +53,7 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         String::new()
     };
     let force = if options.on("force") { "yes" } else { "no" };
-    if options.on("verbose") {
-        let told = [
-            ("force", options.on("force").to_string()),
-            ("jobid", text.to_owned()),
-            ("modes", format!("{:04o}", about.mode() & 0o777)),
-            ("preserve", options.on("preserve").to_string()),
-            ("size", about.len().to_string()),
-            ("source", name.clone()),
-            ("target", process::text(to)),
-        ];
-        let line = |(what, value): &(&str, String)| format!("sbcast: {what:<10}= {value}");
-        output::complain(&told.iter().map(line).collect::<Vec<_>>());
-    }
+    tell(options, text, &about);
     let mut input = OsString::from("--input=");
     // A bare number or `none` would mean something else.
     if !name.contains('/') {
@@ -95,6 +83,25 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         ]);
     }
     srun::main(&getopt::parse(Command::Srun, &words, Source::CommandLine)?)
+}
+
+/// With `-v`: what is copied, and how.
+fn tell(options: &Options, job: &str, about: &Metadata) {
+    if !options.on("verbose") {
+        return;
+    }
+    let name = |at: usize| options.operands.get(at).map(|name| process::text(name));
+    let told = [
+        ("force", options.on("force").to_string()),
+        ("jobid", job.to_owned()),
+        ("modes", format!("{:04o}", about.mode() & 0o777)),
+        ("preserve", options.on("preserve").to_string()),
+        ("size", about.len().to_string()),
+        ("source", name(0).unwrap_or_default()),
+        ("target", name(1).unwrap_or_default()),
+    ];
+    let line = |(what, value): &(&str, String)| format!("sbcast: {what:<10}= {value}");
+    output::complain(&told.iter().map(line).collect::<Vec<_>>());
 }
 
 /// A task on each of these nodes of a job, or of a component of one.
