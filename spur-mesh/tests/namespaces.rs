@@ -129,6 +129,39 @@ fn two_members_carry_tcp_both_ways_over_both_families() {
 }
 
 #[test]
+fn packets_of_one_stream_are_given_to_the_kernel_together() {
+    skip!(["ip"]);
+    let net = Net::new();
+    let (a, b) = two(&net);
+    a.streams_to(&b, 32 * MIB);
+    let mean = b.interface_mean();
+    assert!(
+        mean > 1420,
+        "one by one they have at most 1420 bytes, these {mean}"
+    );
+}
+
+#[test]
+fn of_several_endpoints_the_one_that_answers_is_used() {
+    skip!(["ip"]);
+    let net = Net::new();
+    let (a, b) = (net.node(1), net.node(2));
+    let nowhere = SocketAddr::from(([192, 0, 2, 200], 51820));
+    a.meets_at(&b, vec![nowhere, b.place_six()]);
+    b.meets_at(&a, Vec::new());
+    a.streams_to(&b, MIB);
+    assert_eq!(
+        a.mesh().status().members[0].route,
+        Route::Direct(b.place_six())
+    );
+    assert_eq!(
+        b.mesh().status().members[0].route,
+        Route::Direct(a.place_six())
+    );
+    b.streams_to(&a, MIB);
+}
+
+#[test]
 fn packets_as_long_as_the_mesh_allows_pass_and_longer_ones_come_in_parts() {
     skip!(["ip"]);
     let net = Net::new();

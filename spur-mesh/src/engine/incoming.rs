@@ -24,6 +24,9 @@ use tun_rs::GROTable;
 const RECEIVE_BUFFERS: usize = 8;
 const RECEIVE_BYTES: usize = 65_536;
 
+/// Room of each packet for the kernel: the packets of one stream that follow it are put together in it.
+const COALESCED_BYTES: usize = 2 * HEADROOM + 65_535;
+
 /// Calls before the other socket has its turn.
 const CALLS_MAX: usize = 8;
 
@@ -44,7 +47,9 @@ pub(super) fn run(shared: &Shared, queue: &Queue, sockets: &Sockets) {
         shared,
         queue,
         sockets,
-        packets: vec![Vec::new(); PACKETS_MAX],
+        packets: (0..PACKETS_MAX)
+            .map(|_| Vec::with_capacity(COALESCED_BYTES))
+            .collect(),
         filled: 0,
         to_kernel: GROTable::default(),
         onward: Batch::new(),

@@ -110,6 +110,9 @@ impl Net {
         ));
         sh(&format!("ip -n {wire} link set v{n} master br0 up"));
         sh(&format!("ip -n {space} addr add 192.0.2.{n}/24 dev eth0"));
+        sh(&format!(
+            "ip -n {space} addr add fd02::{n}/64 dev eth0 nodad"
+        ));
         sh(&format!("ip -n {space} link set eth0 up"));
         space
     }
@@ -148,7 +151,7 @@ impl Net {
         node
     }
 
-    /// Records the wire of host 1 until it is ended.
+    /// Records the wire of host 1 until it is ended, without what kernels and bridges say of multicast groups.
     pub(crate) fn capture(&self) -> Capture {
         let mut child = Command::new("ip")
             .args([
@@ -160,7 +163,7 @@ impl Net {
                 "v1",
                 "-U",
             ])
-            .args(["-w", "-", "--immediate-mode", "ip"])
+            .args(["-w", "-", "--immediate-mode", "ip and not igmp"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -188,6 +191,14 @@ impl Net {
 
     /// A host whose tunnel to `node` is wireguard-go's.
     pub(crate) fn reference(&self, n: u8, node: &Node) -> Reference {
+        let reference = self.wireguard_go(n);
+        let allowed = format!("{}/32,{}/128", node.four, node.six);
+        reference.meets(node.key(), node.place(), &allowed);
+        reference
+    }
+
+    /// A host with wireguard-go, which knows nobody yet.
+    pub(crate) fn wireguard_go(&self, n: u8) -> Reference {
         // Its socket is named after its interface, in one folder for all namespaces.
         let interface = format!("wg{}-{n}", std::process::id());
         let space = self.wired(n);
@@ -204,28 +215,19 @@ impl Net {
             key: secret.public(),
             at: SocketAddr::from(([192, 0, 2, n], 51820)),
             space,
+            interface,
             child,
         };
         let end = Instant::now() + Duration::from_secs(20);
-        let socket = format!("/var/run/wireguard/{interface}.sock");
+        let socket = format!("/var/run/wireguard/{}.sock", reference.interface);
         while !std::path::Path::new(&socket).exists() {
             assert!(Instant::now() < end, "wireguard-go does not start");
             std::thread::sleep(Duration::from_millis(50));
         }
-        let mut wg = Command::new("ip")
-            .args(["netns", "exec", &reference.space, "wg", "set", &interface])
-            .args(["listen-port", "51820", "private-key", "/dev/stdin"])
-            .args(["peer", &node.key().to_string()])
-            .args(["endpoint", &node.place().to_string()])
-            .args(["allowed-ips", &format!("{}/32,{}/128", node.four, node.six)])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("wg");
-        let mut stdin = wg.stdin.take().expect("its stdin");
-        writeln!(stdin, "{}", secret.to_base64()).expect("a key");
-        drop(stdin);
-        assert!(wg.wait().expect("wg").success());
+        let key = ["listen-port", "51820", "private-key", "/dev/stdin"];
+        reference.wg(&key, &secret.to_base64());
         let (space, four) = (&reference.space, reference.four);
+        let interface = &reference.interface;
         sh(&format!("ip -n {space} addr add {four}/24 dev {interface}"));
         sh(&format!("ip -n {space} link set {interface} up"));
         reference
@@ -250,7 +252,7 @@ fn six(n: u8) -> IpAddr {
 }
 
 /// Runs something in a network namespace, on a thread of its own.
-fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let file = File::open(format!("/run/netns/{space}")).expect("a namespace");
@@ -266,7 +268,7 @@ fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> T {
 
 /// A host with a mesh.
 pub(crate) struct Node {
-    space: String,
+    pub(crate) space: String,
     number: AtomicU8,
     pub(crate) four: IpAddr,
     pub(crate) six: IpAddr,
@@ -296,6 +298,20 @@ impl Node {
     /// Where it is on the wire.
     pub(crate) fn place(&self) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, self.number.load(Ordering::Relaxed)], 51820))
+    }
+
+    /// The same in IPv6.
+    pub(crate) fn place_six(&self) -> SocketAddr {
+        let number = u16::from(self.number.load(Ordering::Relaxed));
+        SocketAddr::from(([0xfd02, 0, 0, 0, 0, 0, 0, number], 51820))
+    }
+
+    /// This one is a member, and is somewhere in these places.
+    pub(crate) fn meets_at(&self, other: &Self, endpoints: Vec<SocketAddr>) {
+        self.set(vec![PeerConfig {
+            endpoints,
+            ..Self::config_of(other, &[])
+        }]);
     }
 
     fn config_of(other: &Self, relays: &[&Self]) -> PeerConfig {
@@ -400,9 +416,23 @@ impl Node {
 
     /// Packets that its mesh gave to its kernel.
     pub(crate) fn interface_packets(&self) -> u64 {
-        let file = "/sys/class/net/mesh0/statistics/rx_packets";
+        self.statistic("rx_packets")
+    }
+
+    /// Their mean length in bytes.
+    pub(crate) fn interface_mean(&self) -> u64 {
+        self.statistic("rx_bytes") / self.interface_packets().max(1)
+    }
+
+    fn statistic(&self, name: &str) -> u64 {
+        let file = format!("/sys/class/net/mesh0/statistics/{name}");
         let text = sh(&format!("ip netns exec {} cat {file}", self.space));
         text.trim().parse().expect("a number")
+    }
+
+    /// Sends bytes by TCP to another, and sees that all arrive.
+    pub(crate) fn streams_to(&self, other: &Self, bytes: usize) {
+        stream((&self.space, self.four), (&other.space, other.four), bytes);
     }
 
     pub(crate) fn pings(&self, address: IpAddr) {
@@ -411,7 +441,7 @@ impl Node {
 }
 
 /// One datagram that is answered by a refusal or not at all shows nothing; so a stream is opened until it is.
-fn ping(space: &str, address: IpAddr) {
+pub(crate) fn ping(space: &str, address: IpAddr) {
     within(space, || {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
@@ -510,14 +540,36 @@ fn mesh_threads(interface: &str) -> usize {
 
 /// A host with wireguard-go.
 pub(crate) struct Reference {
-    space: String,
+    pub(crate) space: String,
     pub(crate) four: IpAddr,
     pub(crate) key: PublicKey,
-    at: SocketAddr,
-    child: Child,
+    pub(crate) at: SocketAddr,
+    interface: String,
+    pub(crate) child: Child,
 }
 
 impl Reference {
+    /// Changes its settings.
+    fn wg(&self, words: &[&str], input: &str) {
+        let mut wg = Command::new("ip")
+            .args(["netns", "exec", &self.space, "wg", "set", &self.interface])
+            .args(words)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("wg");
+        let mut stdin = wg.stdin.take().expect("its stdin");
+        writeln!(stdin, "{input}").expect("its input");
+        drop(stdin);
+        assert!(wg.wait().expect("wg").success());
+    }
+
+    /// The owner of this key, at this place, has these addresses.
+    pub(crate) fn meets(&self, key: PublicKey, at: SocketAddr, allowed: &str) {
+        let (key, at) = (key.to_string(), at.to_string());
+        let words = ["peer", &key, "endpoint", &at, "allowed-ips", allowed];
+        self.wg(&words, "");
+    }
+
     pub(crate) fn pings(&self, address: IpAddr) {
         ping(&self.space, address);
     }
