@@ -47,7 +47,10 @@ impl Cluster {
             qos: spec.qos.clone(),
             nodes: Roll::clone(all),
             index: u32::try_from(index).ok()?,
-            tasks: job.allocation.iter().map(|share| share.tasks).sum(),
+            tasks: match job.spec.overcommits() {
+                true => job.spec.tasks,
+                false => job.allocation.iter().map(|share| share.tasks).sum(),
+            },
             cpus_per_task: spec.cpus_per_task,
             cpus_per_task_set: spec.cpus_per_task_set,
             tasks_set: spec.tasks_set,

@@ -68,7 +68,11 @@ pub fn cpus_on_a_node(spec: &JobSpec) -> u32 {
         0 => 1,
         nodes => spec.tasks.div_ceil(nodes).max(1),
     };
-    let tasks = fewest.max(spec.tasks_per_node.min(spec.tasks.max(1)));
+    let tasks = if spec.overcommits() {
+        1
+    } else {
+        fewest.max(spec.tasks_per_node.min(spec.tasks.max(1)))
+    };
     let gpus = spec.gpus_per_node.as_ref().map_or(0, |gpus| gpus.count);
     tasks
         .saturating_mul(spec.cpus_per_task.max(1))

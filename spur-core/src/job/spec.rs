@@ -186,6 +186,21 @@ impl JobSpec {
     pub fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
+
+    /// Whether tasks share CPUs (`--overcommit`): then a node of the job has a CPU at least, however many tasks are on it. Tasks that
+    /// have GPUs of their own have CPUs too, and of a job of srun's own it is the step that has more tasks than CPUs.
+    pub fn overcommits(&self) -> bool {
+        let own_gpus = self.gpus_per_task.is_some() || self.tasks_per_gpu > 0;
+        self.extras().overcommit && self.kind != JobKind::Run && !own_gpus
+    }
+
+    /// Tasks that have CPUs of their own, at least.
+    pub fn placed_tasks(&self) -> u32 {
+        match self.overcommits() {
+            true => self.nodes_min.max(1).min(self.tasks.max(1)),
+            false => self.tasks,
+        }
+    }
 }
 
 impl Default for Owner {

@@ -77,15 +77,18 @@ impl<'a> Ask<'a> {
         // Admission lets GPUs that are more than one node has be on several; then each has a task.
         let spread = !spec.nodes_set && spec.nodes_max > spec.nodes_min;
         let counted = spec.tasks_set || !(spec.nodes_set || spread);
-        let tasks = counted.then_some(spec.tasks.max(1));
-        let nodes_max = tasks.unwrap_or(u32::MAX).min(spec.nodes_max).max(nodes_min);
+        let asked = counted.then_some(spec.tasks.max(1));
+        let nodes_max = asked.unwrap_or(u32::MAX).min(spec.nodes_max).max(nodes_min);
+        // Tasks that share CPUs ask for none of their own.
+        let own = !spec.overcommits();
+        let tasks = asked.filter(|_| own);
         let plain = Self {
             nodes_min,
             nodes_max,
             widen: spec.nodes_set && nodes_max > nodes_min && !spec.extras().use_min_nodes,
             tasks,
-            tasks_per_node: spec.tasks_per_node,
-            tasks_per_socket: spec.tasks_per_socket,
+            tasks_per_node: if own { spec.tasks_per_node } else { 0 },
+            tasks_per_socket: if own { spec.tasks_per_socket } else { 0 },
             bundle: 1,
             cpus_per_task: spec.cpus_per_task.max(1),
             cpus_per_gpu: spec.cpus_per_gpu,

@@ -100,7 +100,7 @@ pub(crate) struct Amount {
 impl Amount {
     /// What a request asks for, of so many GPUs.
     pub(crate) fn asked(spec: &JobSpec, gpus: u64) -> Self {
-        let tasks = u64::from(spec.tasks.max(spec.nodes_min).max(1));
+        let tasks = u64::from(spec.placed_tasks().max(spec.nodes_min).max(1));
         let by_task = tasks.saturating_mul(u64::from(spec.cpus_per_task.max(1)));
         Self {
             gpus,

@@ -36,7 +36,9 @@ pub fn would_start(
         return Err(refuse(RefusalKind::Invalid, "the job is not there"));
     };
     let spec = &record.spec;
-    let asked = spec.tasks.saturating_mul(spec.cpus_per_task.max(1));
+    let asked = spec
+        .placed_tasks()
+        .saturating_mul(spec.cpus_per_task.max(1));
     let names = |nodes: &mut dyn Iterator<Item = NodeId>| {
         let node = |id| cluster.nodes.get(&id).map(|node| node.name.clone());
         nodes.filter_map(node).collect()

@@ -134,6 +134,28 @@ fn tasks_run_what_a_file_says() {
 }
 
 #[test]
+fn jobs_may_have_more_tasks_than_cpus() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 1);
+    let told = "echo $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_OVERCOMMIT $SLURM_JOB_CPUS_PER_NODE; srun true && srun hostname | wc -l";
+    let output = sh(
+        &cluster,
+        NOBODY,
+        &format!("salloc -Q -O -N1 -n100 sh -c '{told}'"),
+    );
+    assert_eq!(output.good(), "100 100 1 1\n100\n");
+    let output = sh(
+        &cluster,
+        NOBODY,
+        &format!("sbatch -W -O -N2 -n5 -o out --wrap '{told}' > /dev/null; cat out"),
+    );
+    assert_eq!(output.good(), "5 3,2 1 1(x2)\n5\n");
+    cluster.down();
+}
+
+#[test]
 fn a_running_step_can_be_joined_by_its_user() {
     if !possible() {
         return;

@@ -106,7 +106,7 @@ pub(super) fn check(
 /// CPUs that the job has at least, on all of its nodes.
 fn cpus(spec: &JobSpec) -> u64 {
     let each = u64::from(spec.cpus_per_task.max(1));
-    let by_task = u64::from(spec.tasks).saturating_mul(each);
+    let by_task = u64::from(spec.placed_tasks()).saturating_mul(each);
     let by_node = u64::from(cpus_on_a_node(spec)).saturating_mul(u64::from(spec.nodes_min.max(1)));
     by_task.max(by_node)
 }

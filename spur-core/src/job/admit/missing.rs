@@ -268,7 +268,8 @@ fn in_all(
             "{who} of {place} have {there} GPUs at most, and the job needs {gpus}"
         ));
     }
-    let by_task = u64::from(spec.tasks).saturating_mul(u64::from(spec.cpus_per_task.max(1)));
+    let by_task =
+        u64::from(spec.placed_tasks()).saturating_mul(u64::from(spec.cpus_per_task.max(1)));
     let cpus = by_task.max(gpus.saturating_mul(u64::from(spec.cpus_per_gpu)));
     let there = sum(&|inventory| u64::from(inventory.cpus));
     if cpus > there {

@@ -112,8 +112,17 @@ impl<'a> Facts<'a> {
         self.nodes.iter().map(|node| node.share.cpus.len())
     }
 
+    /// Tasks on each node. Where there are more than have CPUs (`--overcommit`), they are spread evenly.
     pub(super) fn tasks_here(&self) -> impl Iterator<Item = u32> {
-        self.nodes.iter().map(|node| node.share.tasks)
+        let placed: u32 = self.nodes.iter().map(|node| node.share.tasks).sum();
+        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).max(1);
+        let even = (self.tasks_set && self.tasks > placed)
+            .then_some((self.tasks / nodes, self.tasks % nodes));
+        let each = self.nodes.iter().zip(0..);
+        each.map(move |(node, at)| match even {
+            Some((whole, more)) => whole + u32::from(at < more),
+            None => node.share.tasks,
+        })
     }
 
     /// When it must end, in seconds since the epoch.

@@ -141,17 +141,9 @@ pub(super) static ROWS: &[Flag] = &[
         "end the whole step when a task runs out of memory",
     )
     .ineffective("the kernel ends the task that ran out of memory"),
-    on("overcommit", SRUN, "allow more tasks than CPUs")
+    on("overcommit", JOB, "allow more tasks than CPUs")
         .short('O')
-        .env(SRUN, "OVERCOMMIT"),
-    on(
-        "overcommit",
-        SBATCH.and(SALLOC),
-        "allow more tasks than CPUs",
-    )
-    .short('O')
-    .env(SBATCH.and(SALLOC), "OVERCOMMIT")
-    .refused("every task of an allocation has a CPU of its own; use it with srun"),
+        .env(JOB, "OVERCOMMIT"),
     on(
         "oversubscribe",
         JOB,

@@ -112,6 +112,9 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
         }
     }
     binding(env, options);
+    if options.on("overcommit") {
+        set(env, "SLURM_OVERCOMMIT=1");
+    }
     if let Some(kind) = options.value("distribution") {
         set(env, &format!("SLURM_DISTRIBUTION={kind}"));
     }
