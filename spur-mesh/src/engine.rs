@@ -8,7 +8,7 @@ use crate::filter::{Filter, Refusal};
 use crate::path::{Endpoint, Via};
 use crate::peer::{Identities, Identity, Indices, Letters, Peer, Sealed};
 use crate::relay;
-use crate::socket::{DATAGRAM_MAX, Sockets};
+use crate::socket::{DATAGRAM_MAX, Sockets, Unsent};
 use crate::table::Table;
 use parking_lot::{Mutex, RwLock};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -114,8 +114,19 @@ impl Shared {
     }
 
     fn send(&self, sockets: &Sockets, endpoint: Endpoint, bytes: &[u8]) {
-        if sockets.send(endpoint, bytes, bytes.len()) > 0 {
+        if sockets.send(endpoint, bytes, bytes.len()).bytes > 0 {
             count(&self.drops.unsent);
+        }
+    }
+
+    /// Counts what a batch could not send, and lets the member there have shorter packets if they were too long.
+    fn unsent(&self, now: Instant, unsent: Option<(Endpoint, Unsent)>) {
+        let Some((to, unsent)) = unsent else { return };
+        count(&self.drops.unsent);
+        if unsent.too_long > 0 {
+            for peer in self.peers.lock().iter() {
+                peer.shrink(now, to, unsent.too_long);
+            }
         }
     }
 

@@ -140,6 +140,13 @@ impl Mesh {
             name: config.name.clone(),
             source,
         };
+        // The kernel would take it for another queue of an interface that has several.
+        if sockets
+            .first()
+            .is_some_and(|s| s.sees_interface(&config.name))
+        {
+            return Err(interface(io::ErrorKind::AlreadyExists.into()));
+        }
         let queues = Queue::open(&spec).map_err(interface)?;
         let addresses = config.addresses.iter().map(|(address, _)| *address);
         let identity = Identity::new(config.private_key, HANDSHAKES_PER_SECOND);

@@ -7,7 +7,7 @@
 mod state;
 
 use crate::key::{PrivateKey, PublicKey};
-use crate::path::{Path, Places, Task, Times, Via};
+use crate::path::{Endpoint, Path, Places, Task, Times, Via};
 use crate::relay;
 use boringtun::noise::Tunn;
 use boringtun::noise::errors::WireGuardError;
@@ -30,6 +30,13 @@ const HANDSHAKE_MAX: usize = 148;
 
 /// How often a tunnel of newer keys is tried, while an older one carries the data.
 const RENEW_AGAIN: Duration = Duration::from_secs(3);
+
+/// Longest packets that are tried on ways that do not take the mesh's longest, in bytes: 1500 over another tunnel or two, PPPoE,
+/// and the least that IPv6 and IPv4 promise.
+const LIMITS: &[usize] = &[4000, 1420, 1400, 1380, 1340, 1280, 1000, 576];
+
+/// How long a way is taken to be narrow. Kernels forget what they learned of it at the same time.
+const LIMIT_FOR: Duration = Duration::from_secs(600);
 
 /// First byte of a WireGuard message.
 pub(crate) mod kind {
@@ -159,6 +166,8 @@ struct State {
     active: Option<usize>,
     path: Path,
     waiting: VecDeque<Vec<u8>>,
+    /// How long packets may be on the way in use, if it is a narrow one, and until when that is believed.
+    limited: Option<(usize, Instant)>,
 }
 
 struct Tunnel {
@@ -231,6 +240,7 @@ impl Peer {
                 active: None,
                 path: Path::new(times, known.places),
                 waiting: VecDeque::new(),
+                limited: None,
             }),
         }
     }
@@ -284,11 +294,14 @@ impl Peer {
             return Sealed::Cut;
         }
         if let (Some(via), true) = (state.path.route(), state.active.is_some()) {
-            if matches!(via, Via::Relay(_)) {
-                let limit = relay::mtu_relayed(mtu, self.addresses.iter().any(IpAddr::is_ipv4));
-                if packet.len() > limit {
-                    return Sealed::TooLong(limit);
+            let limit = match via {
+                Via::Direct(_) => state.limit(now).min(mtu),
+                Via::Relay(_) => {
+                    relay::mtu_relayed(mtu, self.addresses.iter().any(IpAddr::is_ipv4))
                 }
+            };
+            if packet.len() > limit {
+                return Sealed::TooLong(limit);
             }
             if let Some(len) = state.encrypt(now, packet, to) {
                 self.count_sent(packet.len());
@@ -339,6 +352,18 @@ impl Peer {
             }
         }
         Ok(opened)
+    }
+
+    /// The way to this place took no datagram of so many bytes: packets to the member there get shorter for a while.
+    pub(crate) fn shrink(&self, now: Instant, to: Endpoint, datagram: usize) {
+        let mut state = self.state.lock();
+        let there = matches!(state.path.route(), Some(Via::Direct(at)) if at.address == to.address);
+        let packet = datagram.saturating_sub(relay::TUNNEL_OVERHEAD);
+        let shorter = LIMITS.iter().find(|limit| **limit < packet);
+        if let (true, Some(limit)) = (there, shorter) {
+            let limit = state.limit(now).min(*limit);
+            state.limited = Some((limit, now + LIMIT_FOR));
+        }
     }
 
     fn count_sent(&self, len: usize) {

@@ -4,7 +4,7 @@ use crate::path::Endpoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -71,24 +71,42 @@ impl Sockets {
         }
     }
 
-    /// Sends datagrams of `segment` bytes each, the last perhaps shorter. What cannot be sent is dropped, as networks do; the
-    /// number of bytes that were.
-    pub(crate) fn send(&self, to: Endpoint, bytes: &[u8], segment: usize) -> usize {
+    /// Sends datagrams of `segment` bytes each, the last perhaps shorter. What cannot be sent is dropped, as networks do.
+    pub(crate) fn send(&self, to: Endpoint, bytes: &[u8], segment: usize) -> Unsent {
+        let mut unsent = Unsent::default();
         let Some(socket) = self.for_address(&to.address) else {
-            return bytes.len();
+            unsent.bytes = bytes.len();
+            return unsent;
         };
-        if segment >= bytes.len() || socket.send(to, bytes, Some(segment)).is_err() {
-            let one = |datagram: &[u8]| match socket.send(to, datagram, None) {
-                Ok(()) => 0,
-                Err(error) => {
-                    tracing::debug!(to = %to.address, len = datagram.len(), %error, "datagram not sent");
-                    datagram.len()
-                }
-            };
-            return bytes.chunks(segment.max(1)).map(one).sum();
+        if segment < bytes.len() && socket.send(to, bytes, Some(segment)).is_ok() {
+            return unsent;
         }
-        0
+        for datagram in bytes.chunks(segment.max(1)) {
+            let Err(error) = socket.send(to, datagram, None) else {
+                continue;
+            };
+            unsent.bytes += datagram.len();
+            if quinn_udp::is_msg_size_err(&error) {
+                unsent.too_long = unsent.too_long.max(datagram.len());
+            }
+            tracing::debug!(to = %to.address, len = datagram.len(), %error, "datagram not sent");
+        }
+        unsent
     }
+
+    /// Whether this host has an interface with this name.
+    pub(crate) fn sees_interface(&self, name: &str) -> bool {
+        rustix::net::netdevice::name_to_index(&self.four, name).is_ok()
+    }
+}
+
+/// What could not be sent.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unsent {
+    /// All of it, in bytes.
+    pub(crate) bytes: usize,
+    /// The longest datagram that the way does not take, in bytes; 0 if that was not why.
+    pub(crate) too_long: usize,
 }
 
 fn no_ipv6(error: &io::Error) -> bool {
@@ -118,6 +136,11 @@ impl Socket {
         rustix::net::bind(&fd, &SocketAddr::new(address, port))?;
         let udp = UdpSocket::from(fd);
         let state = UdpSocketState::new(UdpSockRef::from(&udp))?;
+        // The kernel learns how long datagrams may be on each way, and refuses longer ones.
+        match address {
+            IpAddr::V4(_) => sockopt::set_ip_mtu_discover(&udp, Ipv4PathMtuDiscovery::DO)?,
+            IpAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&udp, Ipv6PathMtuDiscovery::DO)?,
+        }
         Ok(Self { udp, state })
     }
 
@@ -175,8 +198,8 @@ pub(crate) struct Batch {
     segment: usize,
     count: usize,
     to: Option<Endpoint>,
-    /// Bytes that could not be sent.
-    pub(crate) unsent: usize,
+    /// What could not be sent, and the last place that it was for.
+    pub(crate) unsent: Option<(Endpoint, Unsent)>,
 }
 
 impl Batch {
@@ -187,7 +210,7 @@ impl Batch {
             segment: 0,
             count: 0,
             to: None,
-            unsent: 0,
+            unsent: None,
         }
     }
 
@@ -225,7 +248,10 @@ impl Batch {
     /// Sends what is there.
     pub(crate) fn flush(&mut self, sockets: &Sockets) {
         if let (Some(to), Some(bytes)) = (self.to, self.buffer.get(..self.len)) {
-            self.unsent += sockets.send(to, bytes, self.segment);
+            let unsent = sockets.send(to, bytes, self.segment);
+            if unsent != Unsent::default() {
+                self.unsent = Some((to, unsent));
+            }
         }
         (self.len, self.count, self.to) = (0, 0, None);
     }
@@ -248,7 +274,7 @@ mod tests {
             batch.push(&sockets, to, *len);
         }
         batch.flush(&sockets);
-        assert_eq!(batch.unsent, 0);
+        assert_eq!(batch.unsent, None);
         let receive = |_: &usize| {
             let mut buffer = [0; 2000];
             let len = receiver.recv(&mut buffer).expect("a datagram");

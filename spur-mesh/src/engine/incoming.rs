@@ -16,7 +16,6 @@ use std::io::{self, IoSliceMut};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tun_rs::GROTable;
 
@@ -83,6 +82,7 @@ struct Incoming<'a> {
 
 impl Incoming<'_> {
     fn drain(&mut self, socket: &Socket, buffers: &mut [Vec<u8>]) {
+        let mut now = Instant::now();
         for _ in 0..CALLS_MAX {
             let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
             let mut slices: Vec<IoSliceMut<'_>> =
@@ -96,16 +96,14 @@ impl Incoming<'_> {
                     break;
                 }
             };
-            let now = Instant::now();
+            now = Instant::now();
             for (meta, buffer) in metas.iter().zip(buffers.iter()).take(received) {
                 self.datagrams(now, meta, buffer);
             }
         }
         self.write();
         self.onward.flush(self.sockets);
-        if std::mem::take(&mut self.onward.unsent) > 0 {
-            self.shared.drops.unsent.fetch_add(1, Ordering::Relaxed);
-        }
+        self.shared.unsent(now, self.onward.unsent.take());
     }
 
     fn datagrams(&mut self, now: Instant, meta: &RecvMeta, buffer: &[u8]) {

@@ -10,7 +10,6 @@ use crate::table::Table;
 use crate::{icmp, packet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tun_rs::GROTable;
 
@@ -44,10 +43,7 @@ pub(super) fn run(shared: &Shared, queue: &Queue, sockets: &Sockets) {
             }
         }
         outgoing.batch.flush(sockets);
-        let unsent = std::mem::take(&mut outgoing.batch.unsent);
-        if unsent > 0 {
-            shared.drops.unsent.fetch_add(1, Ordering::Relaxed);
-        }
+        shared.unsent(now, outgoing.batch.unsent.take());
     }
 }
 

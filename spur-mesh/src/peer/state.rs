@@ -15,6 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl State {
+    /// How long packets may be on the way in use, in bytes.
+    pub(super) fn limit(&self, now: Instant) -> usize {
+        let believed = self.limited.filter(|(_, until)| now < *until);
+        believed.map_or(usize::MAX, |(limit, _)| limit)
+    }
+
     /// Encrypts with the tunnel in use. Nothing if its session ended this instant.
     pub(super) fn encrypt(&mut self, now: Instant, packet: &[u8], to: &mut [u8]) -> Option<usize> {
         let tunnel = self.tunnels.get_mut(self.active?)?;

@@ -1,14 +1,14 @@
 //! Hosts as network namespaces on one bridge, each with a mesh of this process. All of it goes away when it is dropped.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use spur_mesh::{Config, Filter, Mesh, PeerConfig, PrivateKey, PublicKey, Times};
+use spur_mesh::{Config, Filter, Mesh, MeshError, PeerConfig, PrivateKey, PublicKey, Times};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Ends a test here, with a word, where it cannot run.
@@ -125,17 +125,7 @@ impl Net {
     pub(crate) fn node_with(&self, n: u8, change: impl FnOnce(&mut Config)) -> Node {
         let space = self.wired(n);
         let (four, six) = (IpAddr::from([10, 66, 0, n]), six(n));
-        let mut config = Config {
-            private_key: PrivateKey::generate().expect("a key"),
-            name: "mesh0".to_owned(),
-            listen_port: 51820,
-            addresses: vec![(four, 24), (six, 64)],
-            mtu: 1420,
-            queues: Some(1),
-            relay: false,
-            filter: Filter::default(),
-            times: Times::default(),
-        };
+        let mut config = config(four, six);
         change(&mut config);
         let key = config.private_key.public();
         let mut node = Node {
@@ -181,12 +171,23 @@ impl Net {
             line.extend(byte);
         }
         let mut out = child.stdout.take().expect("its stdout");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&seen);
         let reader = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            out.read_to_end(&mut all).expect("a capture");
-            all
+            let mut buffer = vec![0; 1 << 20];
+            loop {
+                match out.read(&mut buffer).expect("a capture") {
+                    0 => return,
+                    len => all.lock().expect("no panic").extend(&buffer[..len]),
+                }
+            }
         });
-        Capture { child, reader }
+        Capture {
+            child,
+            reader,
+            seen,
+            _said: said,
+        }
     }
 
     /// A host whose tunnel to `node` is wireguard-go's.
@@ -244,6 +245,20 @@ impl Drop for Net {
         for space in names.filter(|name| name.starts_with(&prefix)) {
             sh(&format!("ip netns del {space}"));
         }
+    }
+}
+
+fn config(four: IpAddr, six: IpAddr) -> Config {
+    Config {
+        private_key: PrivateKey::generate().expect("a key"),
+        name: "mesh0".to_owned(),
+        listen_port: 51820,
+        addresses: vec![(four, 24), (six, 64)],
+        mtu: 1420,
+        queues: Some(1),
+        relay: false,
+        filter: Filter::default(),
+        times: Times::default(),
     }
 }
 
@@ -406,6 +421,27 @@ impl Node {
         sh(&format!("ip netns exec {} nft flush ruleset", self.space));
     }
 
+    /// Its wire takes packets up to so many bytes.
+    pub(crate) fn narrows(&self, mtu: u16) {
+        sh(&format!("ip -n {} link set eth0 mtu {mtu}", self.space));
+    }
+
+    /// What it sends is late, and some of it lost. False if this kernel cannot do that.
+    pub(crate) fn loses(&self) -> bool {
+        let netem = "qdisc add dev eth0 root netem delay 50ms loss 5%";
+        let mut tc = Command::new("ip");
+        tc.args(["netns", "exec", &self.space, "tc"])
+            .args(netem.split(' '));
+        tc.stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    /// Starts a second mesh, whose interface has the name of the first's.
+    pub(crate) fn starts_again(&self) -> Result<Mesh, MeshError> {
+        self.within(|| Mesh::start(config(self.four, self.six)))
+    }
+
     pub(crate) fn interfaces(&self) -> String {
         sh(&format!("ip -n {} -o link", self.space))
     }
@@ -459,19 +495,32 @@ pub(crate) fn ping(space: &str, address: IpAddr) {
 /// Packets that were on the wire.
 pub(crate) struct Capture {
     child: Child,
-    reader: std::thread::JoinHandle<Vec<u8>>,
+    reader: std::thread::JoinHandle<()>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    /// It goes on to speak, and would be killed if nobody could hear it.
+    _said: std::process::ChildStderr,
 }
 
 impl Capture {
-    /// Ends it. The IP packets that it saw.
-    pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
+    /// Ends it once it saw so many bytes. The IP packets that it saw.
+    pub(crate) fn end(mut self, bytes: usize) -> Vec<Vec<u8>> {
         // What was sent just now takes a moment to tcpdump.
-        std::thread::sleep(Duration::from_millis(300));
+        let end = Instant::now() + Duration::from_secs(20);
+        let seen = || self.seen.lock().expect("no panic").len();
+        while seen() < bytes {
+            assert!(
+                Instant::now() < end,
+                "{} bytes of {bytes} were seen",
+                seen()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let id = i32::try_from(self.child.id()).expect("a process id");
         let id = rustix::process::Pid::from_raw(id).expect("a process id");
         rustix::process::kill_process(id, rustix::process::Signal::INT).expect("a signal");
         self.child.wait().expect("its end");
-        let all = self.reader.join().expect("the reader");
+        self.reader.join().expect("the reader");
+        let all = self.seen.lock().expect("no panic").clone();
         let mut rest = all.get(24..).expect("a capture's header");
         let mut packets = Vec::new();
         while let Some(header) = rest.get(..16) {
