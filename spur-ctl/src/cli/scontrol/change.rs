@@ -45,19 +45,26 @@ fn named(key: &str) -> Option<Named> {
     }
 }
 
-/// Reads `KEY=VALUE` words. `key+=value` and `key-=value` keep their sign with the key.
+/// Reads `KEY=VALUE` words; as in Slurm a key may also stand alone, with its value as the next word. `key+=value` and `key-=value` keep
+/// their sign with the key.
 fn pairs(words: &[String]) -> Result<Pairs, Failure> {
-    let pair = |word: &String| match word.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok(Setting {
+    let mut words = words.iter();
+    let mut pairs = Pairs::new();
+    while let Some(word) = words.next() {
+        let bad = || Failure::plain(format!("Invalid input: {word}\nRequest aborted"), 1);
+        let (key, value) = match word.split_once('=') {
+            Some(pair) => pair,
+            None => (word.as_str(), words.next().ok_or_else(bad)?.as_str()),
+        };
+        if key.is_empty() {
+            return Err(bad());
+        }
+        pairs.push(Setting {
             key: key.to_owned(),
             value: unquoted(value).to_owned(),
-        }),
-        Some(_) | None => Err(Failure::plain(
-            format!("Invalid input: {word}\nRequest aborted"),
-            1,
-        )),
-    };
-    words.iter().map(pair).collect()
+        });
+    }
+    Ok(pairs)
 }
 
 fn unquoted(value: &str) -> &str {
@@ -317,6 +324,33 @@ pub(super) fn asked(
             } else {
                 failure
             })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_before_their_values_with_or_without_a_sign() {
+        let read = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let pairs = pairs(&words).map_err(|failure| failure.text)?;
+            let shown = pairs
+                .iter()
+                .map(|pair| format!("{}:{}", pair.key, pair.value));
+            Ok::<_, String>(shown.collect::<Vec<_>>().join(" "))
+        };
+        for (line, wanted) in [
+            ("jobid=7 arraytaskthrottle 2", "jobid:7 arraytaskthrottle:2"),
+            ("jobid 7 comment=\"a\"", "jobid:7 comment:a"),
+            ("features+=x", "features+:x"),
+        ] {
+            assert_eq!(read(line).unwrap(), wanted);
+        }
+        for line in ["jobid=7 comment", "=7"] {
+            assert!(read(line).unwrap_err().starts_with("Invalid input: "));
         }
     }
 }

@@ -122,9 +122,34 @@ fn control(
     words: &[String],
     (act, prefix): (JobAct, &str),
 ) -> Result<u8, Failure> {
-    let jobs = targets(words, prefix)?;
+    let jobs = match words {
+        [word, rest @ ..]
+            if matches!(act, JobAct::Requeue | JobAct::RequeueHold)
+                && abbreviates(word, "incomplete", 3) =>
+        {
+            incomplete(&targets(rest, prefix)?, prefix)?
+        }
+        words => targets(words, prefix)?,
+    };
+    if jobs.is_empty() {
+        return Ok(0);
+    }
     let reply = super::ask(&Request::Control { jobs, act }, prefix)?;
     Ok(outcome(options, &reply, prefix))
+}
+
+/// Of these, what runs or is suspended: what ended stays as it ended, and what waits need not be queued again.
+fn incomplete(of: &[JobTarget], prefix: &str) -> Result<Vec<JobTarget>, Failure> {
+    let filter = JobFilter {
+        targets: of.to_vec(),
+        ..JobFilter::default()
+    };
+    let Reply::Jobs(jobs) = super::ask(&Request::Jobs { filter }, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    let runs = |state| matches!(state, JobState::Running | JobState::Suspended);
+    let jobs = jobs.iter().filter(|job| runs(job.state));
+    Ok(jobs.map(|job| JobTarget::from(job.id)).collect())
 }
 
 /// Says of each job why it was refused; the answer is the exit code.
