@@ -269,11 +269,14 @@ fn jobs(options: &Options, query: &mut Query) -> Result<(), Failure> {
     query.filter.ids = query.named.iter().map(|meant| meant.job).collect();
     query.filter.ids.sort_unstable();
     query.filter.ids.dedup();
-    if let Some(word) = options.operands.first() {
-        let why = format!("Unknown argument: {}", word.to_string_lossy());
-        return Err(failed(why));
+    if options.operands.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let words = options.operands.iter();
+    let words: Vec<String> = words
+        .map(|word| format!("\n {}", word.to_string_lossy()))
+        .collect();
+    Err(failed(format!("Unknown arguments:{}", words.concat())))
 }
 
 /// One's own jobs, unless users or jobs are named, or all are asked for; root asks for all.

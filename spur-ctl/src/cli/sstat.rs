@@ -57,7 +57,9 @@ fn named(options: &Options) -> Result<Vec<Named>, Failure> {
     let read = |text: &String| {
         filter::named(text)
             .filter(|named| !named.array)
-            .ok_or_else(|| failed(format!("Invalid job or step: {text}")))
+            .ok_or_else(|| {
+                Failure::fatal(Command::Sstat, format!("Bad job/step specified: {text}"))
+            })
     };
     texts.iter().map(read).collect()
 }

@@ -34,6 +34,10 @@ fn logs_of_completed_jobs_are_none_and_a_moment_says_where_it_is_wrong() {
     assert_eq!(said("-c"), "Slurm job completion is disabled\n");
     assert_eq!(said("-f /nowhere"), "/nowhere is not a valid file\n");
     assert_eq!(said("-f /etc/passwd"), "Slurm job completion is disabled\n");
+    assert_eq!(
+        read("-X one -n two").unwrap_err().text,
+        "sacct: error: Unknown arguments:\nsacct: error:  one\nsacct: error:  two\n"
+    );
     let failure = read("-S now+1fortnight").unwrap_err();
     assert_eq!(
         (failure.text.as_str(), failure.code),

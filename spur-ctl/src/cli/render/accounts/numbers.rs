@@ -12,16 +12,17 @@ pub fn cpu_time(micros: u64) -> String {
     }
 }
 
-/// Bytes of memory: in K while that is a whole number in no larger unit, as Slurm has it; or in the unit that is asked for.
+/// Bytes of memory: in K while that is a whole number in no larger unit, as Slurm has it; or in the unit that is asked for, with
+/// two decimals unless they are none.
 pub fn memory(bytes: u64, units: Option<char>, raw: bool) -> String {
-    if let Some(unit) = units {
-        return in_unit(bytes, unit);
-    }
-    if raw {
-        return bytes.to_string();
-    }
-    if bytes == 0 {
-        return "0".to_owned();
+    match units {
+        _ if bytes == 0 => return "0".to_owned(),
+        Some(unit) if bytes.is_multiple_of(size_of_unit(unit)) => {
+            return format!("{}{unit}", bytes / size_of_unit(unit));
+        }
+        Some(unit) => return in_unit(bytes, unit),
+        None if raw => return bytes.to_string(),
+        None => {}
     }
     let (mut number, mut letters) = (bytes.div_ceil(1024), "KMGTPE".chars());
     let mut letter = letters.next();
@@ -32,14 +33,15 @@ pub fn memory(bytes: u64, units: Option<char>, raw: bool) -> String {
     format!("{number}{}", letter.unwrap_or('E'))
 }
 
+/// Bytes in one `K`, `M`, `G`, `T` or `P`.
+fn size_of_unit(unit: char) -> u64 {
+    let power = "KMGTP".find(unit).map_or(1, |at| at + 1);
+    1 << (10 * power)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
 fn in_unit(bytes: u64, unit: char) -> String {
-    let power = "KMGTP".find(unit).map_or(1, |at| at + 1);
-    let mut number = bytes as f64;
-    for _ in 0..power {
-        number /= 1024.0;
-    }
-    format!("{number:.2}{unit}")
+    format!("{:.2}{unit}", bytes as f64 / size_of_unit(unit) as f64)
 }
 
 /// Bytes of input and output, in MB of two decimals, or in the unit that is asked for.
@@ -100,6 +102,11 @@ mod tests {
         assert_eq!(memory(18_040 << 10, None, false), "18040K");
         assert_eq!(memory(1 << 30, None, false), "1G");
         assert_eq!(memory(1_610_612_736, Some('G'), false), "1.50G");
+        assert_eq!(memory(1_610_612_736, Some('M'), false), "1536M");
+        assert_eq!(memory(1_610_612_736, Some('K'), false), "1572864K");
+        assert_eq!(memory(1_610_612_737, Some('K'), false), "1572864.00K");
+        assert_eq!(memory(1_610_612_736, Some('T'), false), "0.00T");
+        assert_eq!(memory(0, Some('G'), false), "0");
         assert_eq!(disk(25_827, None), "0.02M");
         assert_eq!(energy(950_999), "950");
         assert_eq!(energy(12_345_678), "12.34K");

@@ -204,6 +204,33 @@ fn formats() {
 }
 
 #[test]
+fn memory_is_in_the_unit_that_is_asked_for() {
+    let shown = |units| {
+        let context = Context { units, ..context() };
+        let style = Style::Parted("|".to_owned(), false);
+        let sheet = Sheet::parse("AllocTRES", fields::FIELDS, style).unwrap();
+        let run = AccountedJob {
+            job: Arc::new(cancelled(sleeper())),
+            requeued: None,
+            nodes: Vec::new(),
+            steps: Vec::new(),
+            live: false,
+        };
+        let rows = rows(run, Vec::new(), false);
+        sheet.row(&context, &rows[0])
+    };
+    for (units, memory) in [
+        (None, "1G"),
+        (Some('K'), "1048576K"),
+        (Some('M'), "1024M"),
+        (Some('T'), "0.00T"),
+    ] {
+        let tres = shown(units);
+        assert!(tres.contains(&format!(",mem={memory},")), "{tres}");
+    }
+}
+
+#[test]
 fn a_requeued_run_says_so() {
     let run = AccountedJob {
         job: Arc::new(sleeper()),

@@ -268,6 +268,14 @@ pub(super) fn node_count(context: &Context, row: &Row) -> String {
     }
 }
 
+/// MiB in the unit that is asked for.
+fn memory(context: &Context, mib: u64) -> String {
+    match context.units {
+        Some(unit) => numbers::memory(mib.saturating_mul(1 << 20), Some(unit), false),
+        None => context.view.mib(mib),
+    }
+}
+
 /// Resources as a list, in order of their names, as the record has them.
 fn tres(
     context: &Context,
@@ -284,7 +292,7 @@ fn tres(
         parts.push(format!("gres/gpu={gpus}"));
     }
     if mib > 0 {
-        parts.push(format!("mem={}", context.view.mib(mib)));
+        parts.push(format!("mem={}", memory(context, mib)));
     }
     parts.push(format!("node={nodes}"));
     parts.join(",")
@@ -327,10 +335,7 @@ pub(super) fn req_nodes(_: &Context, row: &Row) -> String {
 }
 
 pub(super) fn req_mem(context: &Context, row: &Row) -> String {
-    of_job(row, |job| match (context.units, text::memory_wanted(job)) {
-        (Some(unit), mib) => numbers::memory(mib << 20, Some(unit), false),
-        (None, mib) => context.view.mib(mib),
-    })
+    of_job(row, |job| memory(context, text::memory_wanted(job)))
 }
 
 pub(super) fn node_list(_: &Context, row: &Row) -> String {
