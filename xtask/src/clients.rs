@@ -70,7 +70,7 @@ struct Client {
     program: &'static str,
 }
 
-const CLIENTS: [Client; 9] = [
+const CLIENTS: [Client; 12] = [
     Client {
         name: "submitit",
         packages: &["submitit==1.5.4"],
@@ -110,6 +110,24 @@ const CLIENTS: [Client; 9] = [
         packages: &["reframe-hpc==4.10.4"],
         needs: &[],
         program: include_str!("clients/reframe.py"),
+    },
+    Client {
+        name: "hydra",
+        packages: &["hydra-submitit-launcher==1.2.0", "submitit==1.5.4"],
+        needs: &[],
+        program: include_str!("clients/hydra.py"),
+    },
+    Client {
+        name: "simple-slurm",
+        packages: &["simple-slurm==0.3.6"],
+        needs: &[],
+        program: include_str!("clients/simple_slurm.py"),
+    },
+    Client {
+        name: "gridtk",
+        packages: &["gridtk==4.0.0"],
+        needs: &[],
+        program: include_str!("clients/gridtk.py"),
     },
     Client {
         name: "jax",
