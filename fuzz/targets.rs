@@ -15,6 +15,7 @@ use spur_core::slurm::{
 use spur_core::time::Millis;
 use spur_ctl::cli::flags::Command;
 use spur_ctl::cli::flags::getopt::{Options, Source, environment, parse};
+use spur_ctl::cli::named;
 use spur_ctl::cli::render::format::Layout;
 use spur_ctl::cli::render::job_columns;
 use spur_ctl::cli::resolve::input::Surroundings;
@@ -159,7 +160,7 @@ pub(crate) fn array(data: &[u8]) {
     let text = raw::text(data);
     let _array = array::parse(&text, 1001);
     let _targets = array::targets(&text);
-    let _named = filter::named(&text);
+    let _named = named::read(&text);
 }
 
 pub(crate) fn dependency(data: &[u8]) {

@@ -167,6 +167,7 @@ pub fn start(
         kill_wait: node.config.kill_wait,
         agent_lock: lock_file(&node.config),
         fenced: node.fence().map(NodeFence::classes).unwrap_or_default(),
+        conf: node.config.file.to_str().unwrap_or_default(),
     };
     let spec = compose::step(order, step, source, &place);
     let dir = step_dir(

@@ -44,6 +44,8 @@ pub struct Place<'a> {
     pub agent_lock: PathBuf,
     /// Fenced devices, see [`StepLaunch::fenced`].
     pub fenced: Vec<(u32, Option<u32>)>,
+    /// The configuration that jobs are told of.
+    pub conf: &'a str,
 }
 
 /// Everything that the supervisor of this step is told.
@@ -99,6 +101,10 @@ pub fn step(job: &JobOrder, step: &StepOrder, source: Source<'_>, place: &Place<
         env,
         tasks,
         kill_on_bad_exit: matches!(source, Source::Client(open) if open.kill_on_bad_exit),
+        time_limit: match source {
+            Source::Client(open) => open.time_limit,
+            Source::Batch(_) => 0,
+        },
         kill_wait: u32::try_from(place.kill_wait).unwrap_or(u32::MAX),
         client_early: ByteBuf::new(),
         fenced: place.fenced.clone(),
@@ -240,6 +246,7 @@ fn tasks(
                 local,
                 pid: None,
                 gpus: place.gpus,
+                conf: place.conf,
             },
             base,
         )
@@ -340,14 +347,9 @@ fn stdio(source: Source<'_>) -> Stdio {
     }
 }
 
-/// A file name whose symbols are replaced already: the supervisor takes a backslash as the word to leave names alone.
+/// A file name whose symbols the controller replaced already.
 fn literal(name: &str) -> ByteBuf {
-    let plain = !name.contains(['%', '\\']);
-    ByteBuf::from(if plain {
-        raw::bytes(name).into_owned()
-    } else {
-        raw::bytes(&format!("\\{}", name.replace('\\', "\\\\"))).into_owned()
-    })
+    ByteBuf::from(raw::bytes(name).into_owned())
 }
 
 #[cfg(test)]
@@ -356,7 +358,6 @@ mod tests {
     use crate::testing::{job_order, step_order};
     use spur_core::id::StepKind;
     use spur_core::job::spec::Payload;
-    use spur_core::slurm::filename;
     use spur_proto::wire::TaskArgv;
 
     fn place() -> Place<'static> {
@@ -369,6 +370,7 @@ mod tests {
             kill_wait: 30,
             agent_lock: "/lock".into(),
             fenced: vec![(195, None)],
+            conf: "/etc/spur/spurd.toml",
         }
     }
 
@@ -399,20 +401,10 @@ mod tests {
         let Output::File { path, append: true } = &launch.stdio.stdout else {
             panic!("{:?}", launch.stdio)
         };
-        let names = filename::Names {
-            job: 7,
-            array: None,
-            step: StepKind::Batch,
-            task: 0,
-            node: 0,
-            host: "n1",
-            name: "j",
-            user: "u",
-        };
         assert_eq!(
-            filename::expand(std::str::from_utf8(path).unwrap(), &names),
-            "/o/50%j\\x",
-            "not expanded twice"
+            *path,
+            ByteBuf::from(*b"/o/50%j\\x"),
+            "nothing is expanded twice"
         );
         assert_eq!(launch.tasks[0].argv, [ByteBuf::from(*b"a")]);
         assert_eq!(launch.tasks[0].cpus, [4]);

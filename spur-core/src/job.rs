@@ -24,7 +24,7 @@ use spec::JobSpec;
 use state::{ExitStatus, JobState, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use step::Step;
+use step::{Step, StepState};
 
 /// A share of a placement that has ended, not yet clean on its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,12 @@ pub struct Job {
     /// Milliseconds for which they were stopped before: they count against no limit.
     #[serde(default)]
     pub suspended_ms: u64,
+    /// When they were last stopped, or last went on.
+    #[serde(default)]
+    pub turned: Option<Millis>,
+    /// Milliseconds that it had run when they were last stopped.
+    #[serde(default)]
+    pub ran_before_ms: u64,
     /// The placement whose end was foretold by `--signal`.
     #[serde(default)]
     pub warned: Generation,
@@ -168,10 +174,27 @@ impl Job {
         self.suspended_ms.saturating_add(now)
     }
 
+    /// Its processes are stopped from now on.
+    pub(crate) fn stop(&mut self, at: Millis) {
+        if self.suspended.is_some() {
+            return;
+        }
+        let since = self
+            .started
+            .map_or(0, |started| at.0.saturating_sub(started.0));
+        self.ran_before_ms = since.saturating_sub(self.suspended_ms);
+        (self.suspended, self.turned) = (Some(at), Some(at));
+    }
+
     /// Its processes are stopped no more, or are no more.
     pub(crate) fn stop_clock(&mut self, at: Millis) {
+        let Some(since) = self.suspended else { return };
         self.suspended_ms = self.stopped_ms(at);
         self.suspended = None;
+        let running = |step: &&mut Step| step.state == StepState::Running;
+        for step in self.steps.values_mut().filter(running) {
+            step.stopped_for(since, at);
+        }
     }
 
     /// When `--signal` is to be sent; `None` if it is not asked for, has been sent, or if no limit counts down.

@@ -69,6 +69,8 @@ pub fn job_view(cluster: &Cluster, job: &Job) -> JobView {
         dependency: job.depends.to_string(),
         suspended: job.suspended,
         suspended_ms: job.suspended_ms,
+        turned: job.turned,
+        ran_before_ms: job.ran_before_ms,
         het: job.het,
         backfilled: job.backfilled,
         written: Written::kept(),
@@ -96,6 +98,7 @@ fn step_view(job: &Job, step: &Step) -> StepView {
         ended: step.ended,
         shares: step.shares.clone(),
         exit: step_exit(job, step),
+        suspended_ms: step.suspended_ms,
     }
 }
 

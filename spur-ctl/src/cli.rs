@@ -7,6 +7,7 @@ pub mod failure;
 pub mod fence;
 pub mod flags;
 pub mod link;
+pub mod named;
 pub mod output;
 pub mod process;
 pub mod render;

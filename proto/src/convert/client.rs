@@ -135,6 +135,7 @@ choice!(
         NotWholeHetJob,
         InvalidTimeMin,
         CronJob,
+        TaskMemory,
     }
 );
 
@@ -234,19 +235,20 @@ record!(JobSpec = JobSpec {
 });
 record!(StepSpec = StepSpec {
     req name, req tasks, req nodes, req cpus_per_task, req tasks_per_node, opt gpus_per_node, opt gpus_per_task,
-    rep nodelist, def request_id, def sharing, opt relative, def overcommit, def plane, rep exclude,
+    rep nodelist, def request_id, def sharing, opt relative, def overcommit, def plane, rep exclude, opt memory,
     def patient,
 });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
     def estimates, rep targets, def visible,
 });
-record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit });
+record!(StepView = StepView { req kind, req name, req state, req started, opt ended, rep shares, req exit, def suspended_ms });
 record!(JobView = JobView {
     req id, req state, req completing, req reason, req reason_text, req priority, req submitted, req eligible,
     opt started, opt ended, rep nodes, rep gpu_models, rep steps, req exit, req derived_exit, req restarts, req denials,
     def generation, opt cancelled_by, rep idle, def due, rep avoid, rep uncleaned, rep unavailable, opt expected,
     opt array, def dependency, opt suspended, def suspended_ms, opt het, def backfilled,
+    opt turned, def ran_before_ms,
 } with spec: Arc<JobSpec>, by job_of, beside written);
 record!(JobLines = JobLines {
     rep words, rep ids, rep states, rep completing, rep reasons, rep unavailable, rep names, rep partitions, rep users, rep accounts, rep qos, rep nodes, rep tasks, rep uids, rep priorities, rep sizes, rep arrays, rep indices, rep throttles, rep limits, rep submitted, rep begins, rep started, rep ended, rep expected, rep suspended, rep stopped,

@@ -42,6 +42,9 @@ pub struct StepLaunch {
     pub tasks: Vec<TaskLaunch>,
     /// End the step when a task ends with a status other than 0.
     pub kill_on_bad_exit: bool,
+    /// Seconds that its tasks may run; 0: as long as the job.
+    #[serde(default)]
+    pub time_limit: u64,
     /// Seconds between `SIGTERM` and `SIGKILL` when the client goes away or a task's bad exit ends the step.
     pub kill_wait: u32,
     /// Bytes that were read from the client's connection after its `Open` message, if any.

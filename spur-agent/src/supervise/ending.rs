@@ -27,6 +27,8 @@ pub(crate) struct Ending {
     kill_at: Option<Instant>,
     /// When the supervisor gives up waiting.
     give_up_at: Option<Instant>,
+    /// When the step's own limit ends it.
+    limit_at: Option<Instant>,
     /// When those who attached are left with what they have.
     leave_viewers_at: Option<Instant>,
 }
@@ -40,7 +42,7 @@ impl Ending {
     /// The next moment at which the loop must look.
     fn wake(&self) -> Option<Instant> {
         let leave = self.leave_viewers_at.filter(|_| !self.viewers_left());
-        let all = [self.deadline(), leave];
+        let all = [self.deadline(), leave, self.limit_at];
         all.into_iter().flatten().min()
     }
 
@@ -62,6 +64,13 @@ impl Step<'_> {
         let own = [self.ending.wake(), self.epilogs_due()];
         let all = own.into_iter().chain([self.orphan.wake(), pmix]);
         all.flatten().min()
+    }
+
+    /// The tasks run from now on.
+    pub(crate) fn limit(&mut self) {
+        let secs = Some(self.spec.time_limit).filter(|secs| *secs > 0);
+        let limit = secs.map(|secs| Duration::from_secs(secs).min(MAX_GRACE));
+        self.ending.limit_at = limit.map(|limit| Instant::now() + limit);
     }
 
     /// Ends the step: `SIGCONT` and `SIGTERM` now, `SIGKILL` after the grace. Repeated calls can only bring the end nearer.
@@ -153,6 +162,11 @@ impl Step<'_> {
         self.end_epilogs(now);
         self.end_orphan(now);
         self.pmix_on_time(now);
+        if self.ending.limit_at.is_some_and(|at| at <= now) {
+            self.ending.limit_at = None;
+            let grace = Duration::from_secs(self.spec.kill_wait.into());
+            self.end(grace, EndReason::TimeLimit);
+        }
         if self.ending.kill_at.is_some_and(|at| at <= now) {
             self.ending.kill_at = None;
             self.ending.give_up_at = Some(now + UNKILLABLE);

@@ -236,6 +236,7 @@ impl<'a> Step<'a> {
         }
         self.phase = Phase::Running;
         self.record.started = now();
+        self.limit();
         let started = self.started();
         self.tell(started);
         let early = std::mem::take(&mut self.early_signals);

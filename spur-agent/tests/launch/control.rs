@@ -155,6 +155,21 @@ fn a_bad_exit_ends_the_others_if_so_asked() {
 }
 
 #[test]
+fn a_step_ends_by_its_own_limit() {
+    let bench = Bench::new();
+    let mut spec = bench.sh("trap '' TERM; echo up; while :; do sleep 1; done");
+    (spec.time_limit, spec.kill_wait) = (1, 1);
+    let heard = bench.run(&spec);
+    assert!(heard.record.timed_out && !heard.record.cancelled);
+    assert_eq!(heard.record.exit.signal, 9, "TERM was not enough");
+    assert!(
+        heard.stderr.contains(" DUE TO TIME LIMIT ***"),
+        "{}",
+        heard.stderr
+    );
+}
+
+#[test]
 fn a_step_whose_client_is_killed_ends() {
     let bench = Bench::new();
     let mut spec = bench.sh(&format!("trap '' TERM; {ORPHAN}; yes"));

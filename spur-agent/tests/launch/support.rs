@@ -82,6 +82,7 @@ impl Bench {
             env: vec![bytes("PATH=/usr/bin:/bin"), bytes("SHARED=step")],
             tasks: vec![task(0, &["sh", "-c", command])],
             kill_on_bad_exit: false,
+            time_limit: 0,
             kill_wait: 30,
             client_early: serde_bytes::ByteBuf::new(),
             fenced: Vec::new(),

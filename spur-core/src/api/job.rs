@@ -87,6 +87,12 @@ pub struct JobView {
     /// Milliseconds for which they were stopped before.
     #[serde(default)]
     pub suspended_ms: u64,
+    /// When they were last stopped, or last went on.
+    #[serde(default)]
+    pub turned: Option<Millis>,
+    /// Milliseconds that it had run when they were last stopped.
+    #[serde(default)]
+    pub ran_before_ms: u64,
     /// Which component it is, if it is one of a heterogeneous job.
     #[serde(default)]
     pub het: Option<HetPart>,
@@ -115,4 +121,26 @@ pub struct StepView {
     pub shares: Vec<StepShare>,
     /// Highest status.
     pub exit: ExitStatus,
+    /// Milliseconds for which its job was stopped while it ran, without the present stop.
+    #[serde(default)]
+    pub suspended_ms: u64,
+}
+
+impl JobView {
+    /// Milliseconds for which its processes were stopped, until then.
+    #[must_use]
+    pub fn stopped_ms(&self, until: Millis) -> u64 {
+        let now = self
+            .suspended
+            .map_or(0, |since| until.0.saturating_sub(since.0));
+        self.suspended_ms.saturating_add(now)
+    }
+
+    /// The same of one of its steps.
+    #[must_use]
+    pub fn step_stopped_ms(&self, step: &StepView, until: Millis) -> u64 {
+        let since = self.suspended.filter(|_| step.ended.is_none());
+        let now = since.map_or(0, |since| until.0.saturating_sub(since.0));
+        step.suspended_ms.saturating_add(now)
+    }
 }

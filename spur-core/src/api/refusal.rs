@@ -104,4 +104,6 @@ pub enum RefusalKind {
     InvalidTimeMin,
     /// `Cannot modify scrontab jobs through scontrol`
     CronJob,
+    /// `Memory required by task is not available`
+    TaskMemory,
 }

@@ -110,6 +110,7 @@ impl Cluster {
         job.ended = None;
         job.cancelled_by = None;
         (job.suspended, job.suspended_ms) = (None, 0);
+        (job.turned, job.ran_before_ms) = (None, 0);
         job.eligible = job.eligible.max(at);
         (job.reason, job.reason_text) = match hold {
             Some((reason, text)) => {

@@ -16,7 +16,7 @@ impl Cluster {
             return Err("the job is suspended already");
         }
         self.each_running(id, fx, |job| {
-            job.suspended.get_or_insert(at);
+            job.stop(at);
             job.ended = None;
         });
         Ok(())
@@ -29,6 +29,7 @@ impl Cluster {
         }
         self.each_running(id, fx, |job| {
             job.stop_clock(at);
+            job.turned = Some(at);
             job.ended = job.limit_end();
         });
         // Steps may wait for it.

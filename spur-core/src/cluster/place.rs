@@ -265,6 +265,7 @@ fn grant_batch(job: &mut Job, at: Millis, fx: &mut Effects) {
         with: Vec::new(),
         request_id: 0,
         sharing: Sharing::default(),
+        suspended_ms: 0,
     };
     job.steps.insert(StepKind::Batch, step);
     fx.effects.push(Effect::Launch {

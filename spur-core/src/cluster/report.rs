@@ -54,6 +54,7 @@ impl Cluster {
         fx.touched_jobs.insert(from.job);
         self.launch_worked_on(from.node, started, fx);
         let job = self.jobs.get_mut(&from.job).ok_or("no such job")?;
+        let stopped = job.suspended;
         let step = job.steps.get_mut(&kind).ok_or("no such step")?;
         if step.reported.len() < step.shares.len() {
             // What it had there is free for another step.
@@ -62,6 +63,9 @@ impl Cluster {
         }
         step.state = StepState::Ended;
         step.ended = Some(at);
+        if let Some(since) = stopped {
+            step.stopped_for(since, at);
+        }
         let (status, oom) = (step.exit(), step.oom);
         if kind != StepKind::Batch {
             job.derived_exit = job.derived_exit.worse(status);

@@ -59,6 +59,7 @@ impl Cluster {
             with: asked.with.to_vec(),
             request_id: asked.request_id,
             sharing: asked.sharing,
+            suspended_ms: 0,
         };
         for part in &step.shares {
             fx.effects.push(Effect::Launch {

@@ -97,6 +97,8 @@ pub(super) fn new_job(at: Millis, id: JobId, spec: &Arc<JobSpec>, priority: u32)
         depends: Dependency::default(),
         suspended: None,
         suspended_ms: 0,
+        turned: None,
+        ran_before_ms: 0,
         warned: Generation::default(),
         het: None,
         backfilled: false,

@@ -8,7 +8,7 @@ pub use grant::grant;
 
 use crate::id::{JobId, NodeId, StepKind, Uid};
 use crate::job::state::ExitStatus;
-use crate::resources::NodeShare;
+use crate::resources::{MemoryRequest, NodeShare};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,6 +84,9 @@ pub struct StepSpec {
     /// While other steps hold what it needs, its request is not refused with `NodesBusy`, but waits for their ends.
     #[serde(default)]
     pub patient: bool,
+    /// Memory, as for a job: it has its job's, and is refused if it asks for more.
+    #[serde(default)]
+    pub memory: Option<MemoryRequest>,
 }
 
 /// A step as the controller keeps it.
@@ -120,9 +123,18 @@ pub struct Step {
     /// What it shares.
     #[serde(default)]
     pub sharing: Sharing,
+    /// Milliseconds for which its job was stopped while it ran, before now.
+    #[serde(default)]
+    pub suspended_ms: u64,
 }
 
 impl Step {
+    /// Its processes were stopped for this long.
+    pub(crate) fn stopped_for(&mut self, since: Millis, until: Millis) {
+        let stopped = until.0.saturating_sub(since.0.max(self.started.0));
+        self.suspended_ms = self.suspended_ms.saturating_add(stopped);
+    }
+
     /// The highest status that was reported.
     pub fn exit(&self) -> ExitStatus {
         self.reported

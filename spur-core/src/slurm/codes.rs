@@ -61,6 +61,7 @@ pub fn message(kind: RefusalKind) -> &'static str {
         RefusalKind::InvalidAccount => "Invalid account or account/partition combination specified",
         RefusalKind::InvalidQos => "Invalid qos specification",
         RefusalKind::PartitionBusy => "Partition is in use",
+        RefusalKind::TaskMemory => "Memory required by task is not available",
         RefusalKind::CronJob => "Cannot modify scrontab jobs through scontrol",
         RefusalKind::InvalidTimeMin => {
             "Invalid time-min specification (exceeds job's time or other limits)"

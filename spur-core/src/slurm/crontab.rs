@@ -17,6 +17,8 @@ mod tests;
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 
+/// Most entries of a table.
+pub const ENTRIES_MAX: usize = 1_000;
 /// Days after which a time that did not come never comes: there is a 29th of February every eight years at least.
 const DAYS_MAX: u64 = 8 * 366 + 1;
 

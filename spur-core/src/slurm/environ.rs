@@ -8,7 +8,8 @@
 //! `SLURM_PRIO_PROCESS`, `SLURM_UMASK`, `SLURM_LABELIO`, `SLURM_EXPORT_ENV`, `SLURM_GET_USER_ENV`, `SLURM_DISTRIBUTION`,
 //! `SLURM_LAUNCH_NODE_IPADDR`, `SLURM_GPUS`, `SLURM_GPUS_PER_NODE` and its like, `SLURM_TRES_PER_TASK`, `SLURM_TRES_BIND`, and `srun`'s
 //! `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_NODE`. Slurm's own sockets have no counterpart here: `SLURM_SRUN_COMM_PORT` and
-//! `SLURM_STEP_LAUNCHER_PORT` are 0. `SLURM_CONF` names our configuration, for programs that look whether it is set.
+//! `SLURM_STEP_LAUNCHER_PORT` are 0. `SLURM_CONF` names a configuration of ours that is there, for programs that look
+//! whether it is set.
 
 mod facts;
 mod het;
@@ -24,9 +25,6 @@ use crate::slurm::{bind, hostlist};
 use facts::Facts;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-
-/// Where the configuration is unless the submitter's environment says otherwise.
-const CONFIG: &str = "/etc/spur/spur.toml";
 
 /// What a login sets as `PATH` where nothing else is known.
 const LOGIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
@@ -68,8 +66,9 @@ const OF_A_JOB_BY_PREFIX: [&str; 6] = [
 ];
 
 /// What a submitting command says about the job that it submits; stale in anything submitted from within that job.
-const OF_A_SUBMISSION: [&str; 21] = [
+const OF_A_SUBMISSION: [&str; 22] = [
     "SLURM_CPUS_PER_GPU",
+    "SLURM_DIST_PLANESIZE",
     "SLURM_DISTRIBUTION",
     "SLURM_EXPORT_ENV",
     "SLURM_GET_USER_ENV",
@@ -122,6 +121,8 @@ pub struct Task<'a> {
     pub pid: Option<u32>,
     /// All GPUs of the node, by identity.
     pub gpus: &'a [Gpu],
+    /// A file of our configuration that is there, for programs that look at `SLURM_CONF`; empty: none.
+    pub conf: &'a str,
 }
 
 /// The environment of a task: `NAME=VALUE` entries in order of name, each name once, no NUL inside. Of repeated names in `base`
@@ -138,6 +139,7 @@ pub fn task<B: AsRef<[u8]>>(task: &Task<'_>, base: &[B]) -> Vec<Vec<u8>> {
         login(&mut env, &facts);
     }
     job(&mut env, &facts);
+    env.default_unless_empty("SLURM_CONF", task.conf);
     match task.step.step {
         StepKind::Batch => batch_step(&mut env, task, &facts),
         StepKind::Numbered(number) => numbered_step(&mut env, task, &facts, number, inside),
@@ -148,17 +150,18 @@ pub fn task<B: AsRef<[u8]>>(task: &Task<'_>, base: &[B]) -> Vec<Vec<u8>> {
 }
 
 /// The environment of the shell that `salloc` starts for an allocation that it was given; `all` are the components of a heterogeneous
-/// job, of which `view` is the first, and nothing for another.
+/// job, of which `view` is the first, and nothing for another. `conf` as [`Task::conf`].
 pub fn allocation<B: AsRef<[u8]>>(
     view: &JobView,
     all: &[JobView],
-    cluster: &str,
+    (cluster, conf): (&str, &str),
     base: &[B],
 ) -> Vec<Vec<u8>> {
     let mut env = Env::from_base(base);
     env.0.retain(|name, _| !of_a_job(name));
     let facts = Facts::of_view(view, cluster);
     job(&mut env, &facts);
+    env.default_unless_empty("SLURM_CONF", conf);
     of_the_request(&mut env, &facts);
     if !all.is_empty() {
         env.add(&components(all, cluster));
@@ -190,7 +193,6 @@ fn login(env: &mut Env, facts: &Facts<'_>) {
 fn job(env: &mut Env, facts: &Facts<'_>) {
     let nodelist = facts.nodelist();
     env.set("SLURM_CLUSTER_NAME", facts.cluster);
-    env.default("SLURM_CONF", CONFIG);
     env.set("SLURM_JOBID", facts.id);
     env.set("SLURM_JOB_ID", facts.id);
     env.set("SLURM_JOB_NAME", facts.name);
@@ -423,6 +425,12 @@ impl Env {
     fn default(&mut self, name: &str, value: &str) {
         if !self.0.contains_key(name.as_bytes()) {
             self.set(name, value);
+        }
+    }
+
+    fn default_unless_empty(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            self.default(name, value);
         }
     }
 

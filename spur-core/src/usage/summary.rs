@@ -2,6 +2,7 @@
 
 use super::histogram::Histogram;
 use super::metric::{Quality, Source};
+use crate::api::AccountedJob;
 use crate::id::{Generation, JobId, NodeName, StepKind};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -266,6 +267,18 @@ pub struct JobTotals {
 impl JobTotals {
     /// Over the nodes of a job.
     pub fn of<'a>(nodes: impl IntoIterator<Item = &'a JobUsage>) -> Self {
+        Self::sum(nodes, |_| 0)
+    }
+
+    /// The same of a run. While it stood still it used no CPU, nor counts that it held them.
+    pub fn of_run(run: &AccountedJob) -> Self {
+        Self::sum(&run.nodes, |node| run.job.stopped_ms(node.ended))
+    }
+
+    fn sum<'a>(
+        nodes: impl IntoIterator<Item = &'a JobUsage>,
+        stopped_ms: impl Fn(&JobUsage) -> u64,
+    ) -> Self {
         let mut totals = Self {
             coverage: 1000,
             ..Self::default()
@@ -274,7 +287,9 @@ impl JobTotals {
         for node in nodes {
             totals.nodes += 1;
             totals.used.add(&node.used);
-            let held = u64::from(node.cpus).saturating_mul(node.elapsed_us());
+            let stopped_us = stopped_ms(node).saturating_mul(1000);
+            let ran_us = node.elapsed_us().saturating_sub(stopped_us);
+            let held = u64::from(node.cpus).saturating_mul(ran_us);
             totals.cpu_held_us = totals.cpu_held_us.saturating_add(held);
             totals.memory_mib = totals.memory_mib.saturating_add(node.memory_mib);
             all_memory |= node.memory_mib == 0;

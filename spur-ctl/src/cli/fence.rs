@@ -12,7 +12,7 @@ use super::flags::getopt::Options;
 use super::flags::{Command, help};
 use super::link::{self, Trouble};
 use super::render::View;
-use super::{output, process, users};
+use super::{named, output, process, users};
 use facts::Facts;
 use serde::Serialize;
 use spur_core::api::{JobFilter, Reply, Request};
@@ -81,8 +81,8 @@ fn troubled(trouble: &Trouble) -> Failure {
 }
 
 fn job_id(text: &str) -> Result<JobId, Failure> {
-    let bad = |_| failed(format!("Invalid job id: {text}"));
-    text.parse().map(JobId).map_err(bad)
+    let named = named::read(text).ok_or_else(|| failed(format!("Invalid job id: {text}")))?;
+    named.job_of().map_err(|trouble| troubled(&trouble))
 }
 
 /// The job that is named, or the one that this runs in.

@@ -17,7 +17,9 @@ mod request;
 mod run;
 mod shape;
 mod tools;
+mod topics;
 mod values;
+mod verbs;
 mod view;
 
 use command::*;

@@ -8,6 +8,7 @@ use super::resolve::input::Surroundings;
 use super::resolve::{het, job, numbers, submission};
 use super::srun::signals::{HUP, INT, KILL, QUIT};
 use super::{output, process, submit};
+use crate::config::DEFAULT_PATH;
 use spur_core::api::{JobFilter, JobView, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::spec::JobSpec;
@@ -350,7 +351,9 @@ fn start(
         words => words.to_vec(),
     };
     let base = submission::of_allocation(options, here);
-    let env = environ::allocation(job, all, cluster, &base);
+    let there = std::path::Path::new(DEFAULT_PATH).exists();
+    let conf = if there { DEFAULT_PATH } else { "" };
+    let env = environ::allocation(job, all, (cluster, conf), &base);
     let mut program = Program::new(&words[0]);
     program.args(&words[1..]).env_clear();
     for entry in &env {

@@ -5,7 +5,7 @@ mod session;
 use super::failure::Failure;
 use super::flags::getopt::Options;
 use super::flags::{Command, help};
-use super::resolve::filter::named;
+use super::named;
 use super::resolve::numbers;
 use super::{link, output, process, submit};
 use spur_core::api::{Grant, Reply, Request};
@@ -59,11 +59,17 @@ fn asked(options: &Options) -> Result<(JobId, StepKind), Failure> {
         let why = "Cannot be used with extern or batch steps";
         return Err(Failure::error(Command::Sattach, why));
     }
-    let step = named(&text).and_then(|named| Some((named.job, named.step?)));
-    step.ok_or_else(|| {
+    let bad = || {
         let job = text.split('.').next().unwrap_or_default();
         Failure::fatal(Command::Sattach, format!("Bad step specified: {job}"))
-    })
+    };
+    let named = named::read(&text).ok_or_else(bad)?;
+    let step = named.step.ok_or_else(bad)?;
+    let job = named.job_of().map_err(|trouble| {
+        let why = format!("Could not get job step info: {}", trouble.text());
+        Failure::error(Command::Sattach, why)
+    })?;
+    Ok((job, step))
 }
 
 fn filters(options: &Options) -> Result<Filters, Failure> {

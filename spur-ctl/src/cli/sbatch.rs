@@ -51,7 +51,8 @@ pub fn main(options: Options) -> Result<u8, Failure> {
     let verbose = options.on("verbose");
     if !process::path(&spec.work_dir).is_dir() {
         let notice = format!(
-            "the working directory {} is not here: the job fails where it is not either",
+            "the working directory {} is not here: where it is not either, the script runs in /tmp, or the job fails \
+             if its output is to be in that folder",
             spec.work_dir
         );
         submit::warn(&options, &[notice]);

@@ -312,16 +312,20 @@ fn report(
             output::complain(&[said]);
         }
         let Some(refusal) = refusal else { continue };
-        let mild = matches!(
-            refusal.kind,
-            RefusalKind::InvalidJobId | RefusalKind::AlreadyDone | RefusalKind::JobFinished
-        );
+        // Who names a step means it to be there.
+        let nothing = refusal.kind == RefusalKind::InvalidJobId && step.is_none();
+        let over = [RefusalKind::AlreadyDone, RefusalKind::JobFinished];
+        let mild = nothing || over.contains(&refusal.kind);
         if !mild {
             code = 1;
         }
         let told = !mild || options.on("interactive");
         if (told && !options.on("quiet")) || options.on("verbose") {
-            let of = if step.is_some() { "step id" } else { "job id" };
+            let of = if step.is_some() {
+                "job step id"
+            } else {
+                "job id"
+            };
             let id = what.split(' ').next_back().unwrap_or_default();
             let text = refusal_text(refusal);
             output::complain(&[format!(

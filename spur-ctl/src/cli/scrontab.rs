@@ -8,14 +8,14 @@ use super::flags::getopt::Options;
 use super::link::{self, Trouble};
 use super::resolve::input::Surroundings;
 use super::resolve::script::read_options;
-use super::resolve::{job, submission};
+use super::resolve::{job, notice, submission};
 use super::{output, process, users};
 use spur_core::api::{Reply, Request, SetCrontab};
 use spur_core::id::Uid;
 use spur_core::job::extras::Cron;
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::slurm::codes;
-use spur_core::slurm::crontab::{self, Entry};
+use spur_core::slurm::crontab::{self, ENTRIES_MAX, Entry};
 use std::io::{IsTerminal as _, Write as _};
 use uzers::os::unix::UserExt as _;
 
@@ -146,6 +146,13 @@ fn install(user: Uid, table: &str) -> Result<Installed, Failure> {
         Ok(entries) => entries,
         Err((line, why)) => return not((line, line), format!("line {}: {why}", line + 1)),
     };
+    if let Some(beyond) = entries.get(ENTRIES_MAX) {
+        let why = format!(
+            "{} entries are more than the {ENTRIES_MAX} that a table may have",
+            entries.len()
+        );
+        return not((beyond.first, beyond.last), why);
+    }
     let here = surroundings(user)?;
     let mut jobs = Vec::new();
     for entry in &entries {
@@ -158,8 +165,21 @@ fn install(user: Uid, table: &str) -> Result<Installed, Failure> {
             }
         }
     }
+    let lost = if jobs.is_empty() {
+        kept(user)?.and_then(|before| crontab::parse(&before).ok())
+    } else {
+        None
+    };
     match set(user, Some(table.to_owned()), jobs) {
-        Ok(_) => Ok(Installed::Done),
+        Ok(_) => {
+            let lost = lost.map_or(0, |before| before.len());
+            if lost > 0 {
+                output::complain(&[format!(
+                    "{NAME}: warning: the new table has no entry: {lost} of the old one are gone"
+                )]);
+            }
+            Ok(Installed::Done)
+        }
         Err(trouble) => refused(&entries, &trouble),
     }
 }
@@ -220,6 +240,7 @@ fn of_entry(entry: &Entry, here: &Surroundings) -> Result<(JobSpec, Payload), Fa
             "an entry is one job without components",
         ));
     };
+    output::complain(&notice::review(options)?);
     let name = entry.command.split(' ').next().unwrap_or_default();
     let (mut spec, warnings) = job::spec(options, here, name, "")?;
     output::complain(&warnings);

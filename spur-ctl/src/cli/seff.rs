@@ -6,8 +6,7 @@ use super::flags::{Command, help};
 use super::link;
 use super::render::accounts::numbers;
 use super::render::job_text;
-use super::resolve::filter::{self, Named};
-use super::{output, process, sacct};
+use super::{named, output, process, sacct};
 use spur_core::api::{AccountedJob, Reply, Request, UsageReport};
 use spur_core::job::state::JobState;
 use spur_core::slurm::timespec;
@@ -32,12 +31,10 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
         });
     };
     let failed = |why: String| Failure::error(Command::Seff, why);
-    let Some(Named {
-        job, array: false, ..
-    }) = filter::named(job)
-    else {
+    let Some(named) = named::read(job) else {
         return Err(failed(format!("Invalid job id: {job}")));
     };
+    let job = named.job_of().map_err(|trouble| failed(trouble.text()))?;
     let context = sacct::context(options)?;
     let request = Request::Usage {
         job,
@@ -104,12 +101,16 @@ pub(crate) fn text(report: &UsageReport, cluster: &str, now: Millis) -> String {
         line(&mut text, "Cores per node", per_node);
     }
     let ended = job.ended.filter(|_| job.state.is_terminal()).unwrap_or(now);
-    let totals = JobTotals::of(&run.nodes);
+    let totals = JobTotals::of_run(run);
     processors(&mut text, &totals);
     line(
         &mut text,
         "Job Wall-clock time",
-        timespec::elapsed_long(ended.secs_since(started)),
+        timespec::elapsed_long(
+            ended
+                .secs_since(started)
+                .saturating_sub(job.stopped_ms(ended) / 1000),
+        ),
     );
     memory(&mut text, run, &totals);
     gpus(&mut text, run, &totals);

@@ -4,12 +4,13 @@ use super::failure::Failure;
 use super::flags::Command;
 use super::flags::getopt::Options;
 use super::link::{self, Trouble};
+use super::named::{self, Named};
 use super::render::accounts::sheet::{self, Sheet};
 use super::render::accounts::{Row, fields, rows};
-use super::resolve::filter::{self, Named};
+use super::resolve::filter;
 use super::{output, sacct};
 use spur_core::api::{RefusalKind, Reply, Request, UsageReport};
-use spur_core::id::{JobId, StepKind};
+use spur_core::id::StepKind;
 use spur_core::job::step::StepState;
 
 /// Runs it.
@@ -25,15 +26,21 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     if !options.on("noheader") {
         output::print(&sheet.header());
     }
-    for Named { job, step, .. } in named {
-        let Some(report) = ask(job)? else { continue };
+    for Named { target, step } in named {
+        let Some(report) = ask(&Named {
+            target: target.clone(),
+            step,
+        })?
+        else {
+            continue;
+        };
         let UsageReport { record, now, .. } = report;
         let rows = rows(record, now, true);
         let shown = shown(&rows, step, options.on("allsteps"));
         if shown.is_empty() {
             let what = match step {
-                Some(step) => format!("step {job}.{step} does not run"),
-                None => format!("no steps running for job {job}"),
+                Some(step) => format!("step {target}.{step} does not run"),
+                None => format!("no steps running for job {target}"),
             };
             output::complain(&[format!("sstat: error: {what}")]);
         }
@@ -55,27 +62,28 @@ fn named(options: &Options) -> Result<Vec<Named>, Failure> {
         return Err(failed("No job specified; use -j JOB[.STEP]"));
     }
     let read = |text: &String| {
-        filter::named(text)
-            .filter(|named| !named.array)
-            .ok_or_else(|| {
-                Failure::fatal(Command::Sstat, format!("Bad job/step specified: {text}"))
-            })
+        let bad = || Failure::fatal(Command::Sstat, format!("Bad job/step specified: {text}"));
+        named::read(text).ok_or_else(bad)
     };
     texts.iter().map(read).collect()
 }
 
 /// What the job uses; `None`, and a word on stderr, if it is not there or not the caller's.
-fn ask(job: JobId) -> Result<Option<UsageReport>, Failure> {
-    let request = Request::Usage {
+fn ask(named: &Named) -> Result<Option<UsageReport>, Failure> {
+    let gone = |why: &str| {
+        let line = format!(
+            "sstat: error: couldn't get steps for job {}{why}",
+            named.target
+        );
+        output::complain(&[line]);
+    };
+    let request = |job| Request::Usage {
         job,
         watch: true,
         details: false,
     };
-    let gone = |why: &str| {
-        let line = format!("sstat: error: couldn't get steps for job {job}{why}");
-        output::complain(&[line]);
-    };
-    match link::question(&request) {
+    let answer = named.job_of().and_then(|job| link::question(&request(job)));
+    match answer {
         Ok(Reply::Usage(report)) => Ok(Some(*report)),
         Ok(_) => Err(failed(link::unexpected().text())),
         Err(Trouble::Refused(refusal)) if refusal.kind == RefusalKind::InvalidJobId => {

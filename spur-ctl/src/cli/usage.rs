@@ -13,7 +13,7 @@ use super::flags::getopt::Options;
 use super::flags::{Command, help};
 use super::link::{self, Trouble};
 use super::render::View;
-use super::{output, process};
+use super::{named, output, process};
 use serde::Serialize;
 use spur_core::api::{Reply, Request, UsageReport};
 use spur_core::id::JobId;
@@ -58,8 +58,8 @@ fn troubled(trouble: &Trouble) -> Failure {
 }
 
 fn job_id(text: &str) -> Result<JobId, Failure> {
-    let bad = |_| failed(format!("Invalid job id: {text}"));
-    text.parse().map(JobId).map_err(bad)
+    let named = named::read(text).ok_or_else(|| failed(format!("Invalid job id: {text}")))?;
+    named.job_of().map_err(|trouble| troubled(&trouble))
 }
 
 fn view() -> View {

@@ -7,7 +7,7 @@ mod tests;
 use super::failure::Failure;
 use super::link::{self, Trouble};
 use super::render::clock::Clock;
-use super::{output, process};
+use super::{named, output, process};
 use spur_core::api::{
     Explanation, JobFilter, JobView, RefusalKind, Reply, Request, StartBasis, Stop,
 };
@@ -35,10 +35,10 @@ pub fn main(args: &[OsString]) -> Result<u8, Failure> {
             output::print(USAGE);
             return Ok(0);
         }
-        [job] => job
-            .parse()
-            .map(JobId)
-            .map_err(|_| failed(format!("Invalid job id: {job}")))?,
+        [job] => named::read(job)
+            .ok_or_else(|| failed(format!("Invalid job id: {job}")))?
+            .job_of()
+            .map_err(|trouble| failed(trouble.text()))?,
         _ => {
             return Err(Failure {
                 text: USAGE.to_owned(),

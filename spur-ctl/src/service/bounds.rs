@@ -7,6 +7,7 @@ use spur_core::job::het::COMPONENTS_MAX;
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::job::step::StepSpec;
 use spur_core::manage::Manage;
+use spur_core::slurm::crontab::ENTRIES_MAX;
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
 const SCRIPT_MAX: usize = 4 << 20;
@@ -28,8 +29,6 @@ const SETTING_MAX: usize = 1 << 20;
 const LIST_MAX: usize = 100_000;
 /// The longest crontab.
 const CRONTAB_MAX: usize = 1 << 20;
-/// Most entries of a crontab.
-const ENTRIES_MAX: usize = 1_000;
 /// Most resource limits.
 const RLIMITS_MAX: usize = 64;
 

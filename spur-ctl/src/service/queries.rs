@@ -148,7 +148,7 @@ fn the_only_one(filter: &JobFilter) -> Option<String> {
 }
 
 /// A row as the caller may see it: how well a job uses its GPUs is its owner's and the operators' business.
-fn shown_to(caller: &Caller, row: &Arc<JobView>) -> Arc<JobView> {
+pub(super) fn shown_to(caller: &Caller, row: &Arc<JobView>) -> Arc<JobView> {
     if row.idle.is_empty() || caller.operator || row.spec.owner.uid == caller.uid {
         return Arc::clone(row);
     }

@@ -1,5 +1,6 @@
 //! What jobs used: who may see it, and the way to it. The record is on disk, so questions to it are asked on threads that may wait.
 
+use super::queries::shown_to;
 use super::{Service, owned, refuse};
 use crate::readers::View;
 use spur_core::api::{AccountFilter, Caller, JobView, Refusal, RefusalKind, Reply, RunKey};
@@ -30,7 +31,8 @@ async fn apart<T: Send + 'static>(
 }
 
 impl Service {
-    /// A job of one's own, or any for an operator; one that the cluster has forgotten is looked up in the record.
+    /// A job; one that the cluster has forgotten is looked up in the record. What is seen of it in detail, or while it is watched, is
+    /// for its owner and for operators.
     pub(super) async fn usage_of(
         &self,
         view: Arc<View>,
@@ -40,8 +42,10 @@ impl Service {
     ) -> Result<Reply, Refusal> {
         let known = match view.job(job) {
             Some(row) => {
-                owned(&view, caller, job)?;
-                Some(Arc::clone(row))
+                if how != (false, false) {
+                    owned(&view, caller, job)?;
+                }
+                Some(shown_to(caller, row))
             }
             None => None,
         };
@@ -49,32 +53,30 @@ impl Service {
         apart(move || {
             let row = match known {
                 Some(row) => row,
-                None => recorded(usage.recorded(job).map_err(unread)?, &caller, job)?,
+                None => recorded(usage.recorded(job).map_err(unread)?, &caller, job, how)?,
             };
             Ok(Reply::Usage(Box::new(usage.report(&view, row, how))))
         })
         .await
     }
 
-    /// Jobs of the record; for those who are no operators their own, whatever they ask for.
+    /// Jobs of the record: anybody's, as in Slurm unless data is private.
     pub(super) async fn accounting(
         &self,
         view: Arc<View>,
         caller: &Caller,
-        mut filter: Box<AccountFilter>,
+        filter: Box<AccountFilter>,
         after: Option<RunKey>,
         limit: u32,
     ) -> Result<Reply, Refusal> {
-        if !caller.operator {
-            if !filter.users.is_empty() && !filter.users.contains(&caller.uid) {
-                return Ok(Reply::Accounting(Vec::new()));
-            }
-            filter.users = vec![caller.uid];
-        }
-        let usage = Arc::clone(&self.usage);
+        let (usage, caller) = (Arc::clone(&self.usage), caller.clone());
         apart(move || {
             let runs = usage.accounting(&view, &filter, after, limit as usize);
-            runs.map(Reply::Accounting).map_err(unread)
+            let mut runs = runs.map_err(unread)?;
+            for run in &mut runs {
+                run.job = shown_to(&caller, &run.job);
+            }
+            Ok(Reply::Accounting(runs))
         })
         .await
     }
@@ -85,10 +87,11 @@ fn recorded(
     found: Option<Arc<JobView>>,
     caller: &Caller,
     job: JobId,
+    how: (bool, bool),
 ) -> Result<Arc<JobView>, Refusal> {
     let row = found.ok_or_else(|| refuse(RefusalKind::InvalidJobId, job.to_string()))?;
-    if caller.operator || row.spec.owner.uid == caller.uid {
-        Ok(row)
+    if how == (false, false) || caller.operator || row.spec.owner.uid == caller.uid {
+        Ok(shown_to(caller, &row))
     } else {
         Err(refuse(RefusalKind::AccessDenied, job.to_string()))
     }

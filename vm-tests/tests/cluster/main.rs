@@ -21,6 +21,7 @@ mod odd;
 mod operators;
 mod records;
 mod steps;
+mod surface;
 mod teardown;
 mod usage;
 mod waiting;

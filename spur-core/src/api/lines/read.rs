@@ -174,6 +174,8 @@ pub(super) fn nothing() -> JobView {
         array: None,
         suspended: None,
         suspended_ms: 0,
+        turned: None,
+        ran_before_ms: 0,
         het: None,
         backfilled: false,
         written: Default::default(),

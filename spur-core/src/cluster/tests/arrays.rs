@@ -408,6 +408,48 @@ fn a_stopped_job_keeps_what_it_holds_and_its_limit_waits() {
 }
 
 #[test]
+fn how_long_a_job_and_its_steps_stood_still_is_told() {
+    let mut world = World::new(1, 1);
+    let job = world.start(batch());
+    let begun = world.job(job).started.unwrap();
+    let view = |world: &World| job_view(&world.cluster, world.job(job));
+    let told = |world: &World| {
+        let job = view(world);
+        (
+            job.turned,
+            job.ran_before_ms,
+            job.stopped_ms(world.now),
+            job.step_stopped_ms(&job.steps[0], world.now),
+        )
+    };
+    assert_eq!(told(&world), (None, 0, 0, 0));
+    let first = begun.plus_secs(10);
+    let at = |world: &mut World, at: Millis, event| {
+        world.now = Millis(at.0 - 1000);
+        world.does(event);
+        assert_eq!(world.now, at);
+    };
+    at(&mut world, first, Event::Suspended { job });
+    world.now = first.plus_secs(3);
+    assert_eq!(told(&world), (Some(first), 10_000, 3_000, 3_000));
+    let again = first.plus_secs(20);
+    at(&mut world, again, Event::Resumed { job });
+    assert_eq!(told(&world), (Some(again), 10_000, 20_000, 20_000));
+    let second = again.plus_secs(5);
+    at(&mut world, second, Event::Suspended { job });
+    world.now = second.plus_secs(7);
+    assert_eq!(told(&world), (Some(second), 15_000, 27_000, 27_000));
+    // What ends while it stands still ran no longer than until then.
+    world.now = second.plus_secs(8);
+    cancel(&mut world, job);
+    let stopped = 20_000 + world.now.0 - second.0;
+    let ended = (Some(second), 15_000, stopped, stopped);
+    assert_eq!(told(&world), ended);
+    world.now = second.plus_secs(70);
+    assert_eq!(told(&world).2, stopped);
+}
+
+#[test]
 fn a_job_is_as_if_something_else_had_been_asked_for() {
     let mut world = World::new(2, 1);
     let blocker = world.start(gang(2, 1));

@@ -7,7 +7,7 @@ use crate::id::{NodeId, StepKind};
 use crate::job::Job;
 use crate::job::state::JobState;
 use crate::plan::fit::deal;
-use crate::resources::{GpuCount, IdSet, NodeShare};
+use crate::resources::{GpuCount, IdSet, MemoryRequest, NodeShare};
 use crate::slurm::multi_prog::TASK_MAX;
 use std::collections::BTreeSet;
 
@@ -42,6 +42,10 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
             each => choose_cpus(job, spec, whole, tasks.saturating_mul(each))?,
         };
         let memory_mib = whole.memory_mib;
+        let cpus_wanted = tasks.saturating_mul(spec.cpus_per_task.max(1));
+        if memory_wanted(spec, (cpus_wanted, gpus.len())) > memory_mib && memory_mib > 0 {
+            return Err(refuse(RefusalKind::TaskMemory, ""));
+        }
         let share = NodeShare {
             node: whole.node,
             cpus,
@@ -55,6 +59,16 @@ pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepSh
         });
     }
     Ok(shares)
+}
+
+/// MiB that a step asks for on a node where it has so many CPUs and GPUs.
+fn memory_wanted(spec: &StepSpec, (cpus, gpus): (u32, u32)) -> u64 {
+    match spec.memory.unwrap_or_default() {
+        MemoryRequest::Default => 0,
+        MemoryRequest::PerNode(mib) => mib,
+        MemoryRequest::PerCpu(mib) => mib.saturating_mul(cpus.into()),
+        MemoryRequest::PerGpu(mib) => mib.saturating_mul(gpus.into()),
+    }
 }
 
 /// The numbers of the tasks on each node that has any: block by block, or by `plane` of them in turn.

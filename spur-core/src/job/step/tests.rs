@@ -289,6 +289,41 @@ fn gpus_per_task_follow_the_tasks() {
 }
 
 #[test]
+fn a_step_that_asks_for_more_memory_than_its_job_has_is_refused() {
+    use crate::resources::MemoryRequest::{self, PerCpu, PerGpu, PerNode};
+    let mut world = World::new(1, 8);
+    let job = |memory| {
+        alloc(JobSpec {
+            tasks: 4,
+            tasks_set: true,
+            memory,
+            ..gang(1, 2)
+        })
+    };
+    let some = world.start(job(PerNode(1000)));
+    let asks = |memory: MemoryRequest| StepSpec {
+        tasks: 4,
+        memory: Some(memory),
+        ..step()
+    };
+    for memory in [
+        PerNode(1000),
+        PerNode(0),
+        PerCpu(250),
+        PerGpu(500),
+        MemoryRequest::Default,
+    ] {
+        assert_eq!(granted(&world, some, &asks(memory)), "0:c0-3:g0-1:t0-3");
+    }
+    for memory in [PerNode(1001), PerCpu(251), PerGpu(501)] {
+        assert_eq!(
+            refused(&world, some, &asks(memory)),
+            RefusalKind::TaskMemory
+        );
+    }
+}
+
+#[test]
 fn what_exceeds_the_allocation_is_refused() {
     let mut world = World::new(2, 8);
     let job = world.start(alloc(batch()));

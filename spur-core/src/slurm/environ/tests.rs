@@ -123,6 +123,7 @@ fn build(job: &JobOrder, step: &StepOrder, local: u32, gpus: &[Gpu], base: &[&st
             local,
             pid: Some(99),
             gpus,
+            conf: "/etc/spur/spur.toml",
         },
         base,
     ))
@@ -463,7 +464,7 @@ proptest! {
         for kind in [StepKind::Batch, StepKind::Numbered(0)] {
             let step = step(&job, kind, vec![0, 1]);
             let gpus = stand_ins();
-            let wanted = Task { job: &job, step: &step, local, pid: None, gpus: &gpus };
+            let wanted = Task { job: &job, step: &step, local, pid: None, gpus: &gpus, conf: "" };
             let env = task(&wanted, &base);
             let mut names: Vec<_> = env.iter().map(|entry| entry.split(|b| *b == b'=').next().unwrap()).collect();
             prop_assert!(names.iter().all(|name| !name.is_empty()));

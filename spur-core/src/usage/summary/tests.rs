@@ -54,6 +54,25 @@ fn node(name: &str, gpus: Vec<GpuUsage>) -> JobUsage {
 }
 
 #[test]
+fn cpus_are_not_held_while_a_job_stands_still() {
+    let mut world = crate::fixture::World::new(1, 4);
+    let id = world.start(crate::fixture::batch());
+    let mut job = crate::view::job_view(&world.cluster, world.job(id));
+    (job.started, job.ended) = (Some(Millis(1_000)), Some(Millis(101_000)));
+    job.suspended_ms = 60_000;
+    let run = AccountedJob {
+        job: std::sync::Arc::new(job),
+        requeued: None,
+        nodes: vec![node("n1", Vec::new())],
+        steps: Vec::new(),
+        live: false,
+    };
+    let totals = JobTotals::of_run(&run);
+    assert_eq!(totals.cpu_held_us, 4 * 40 * 1_000_000);
+    assert_eq!(totals.cpu_permille(), Some(625));
+}
+
+#[test]
 fn one_of_four_gpus_used_is_a_quarter() {
     let job = node(
         "n1",

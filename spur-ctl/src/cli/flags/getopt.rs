@@ -140,9 +140,14 @@ pub fn environment(command: Command, get: impl Fn(&str) -> Option<String>) -> Op
     let mut options = Options::none(command);
     for flag in rows(command) {
         let value = flag.env_names(command).iter().find_map(|name| get(name));
-        let Some(value) = value.filter(|value| !value.is_empty()) else {
+        let Some(mut value) = value.filter(|value| !value.is_empty()) else {
             continue;
         };
+        // A variable of its own says how large planes are.
+        if flag.named("distribution") && value.eq_ignore_ascii_case("plane") {
+            let size = get("SLURM_DIST_PLANESIZE").unwrap_or_default();
+            value = format!("plane={size}");
+        }
         if flag.value == Value::No && matches!(value.as_str(), "0" | "no" | "No" | "NO") {
             continue;
         }

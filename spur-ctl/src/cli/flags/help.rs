@@ -1,7 +1,7 @@
 //! Help and usage texts, from the rows.
 
 use super::getopt::Options;
-use super::{Command, Flag, Status, Value, rows};
+use super::{Command, Flag, Status, Value, rows, verbs};
 use std::fmt::Write as _;
 
 /// Column where the explanations begin.
@@ -169,6 +169,7 @@ pub fn help(command: Command) -> String {
     let mut text = usage(command);
     writeln!(text, "\n{command} {}.", command.purpose()).expect("a string grows");
     text.push_str(command.about());
+    words(&mut text, command);
     let mut sorted: Vec<&Flag> = rows(command).collect();
     sorted.sort_by_key(|flag| (flag.long.to_ascii_lowercase(), flag.long));
     for group in Group::ALL {
@@ -182,6 +183,23 @@ pub fn help(command: Command) -> String {
         flags.for_each(|flag| line(&mut text, flag));
     }
     text
+}
+
+/// What the first words do, of commands that have such.
+fn words(text: &mut String, command: Command) {
+    let words = verbs::of(command);
+    if words.is_empty() {
+        return;
+    }
+    text.push_str("\nCommands:\n");
+    for (usage, what) in words {
+        let gap = if usage.len() + 4 > TEXT_COLUMN {
+            format!("\n{:TEXT_COLUMN$}", "")
+        } else {
+            " ".repeat(TEXT_COLUMN - usage.len() - 2)
+        };
+        writeln!(text, "  {usage}{gap}{what}").expect("a string grows");
+    }
 }
 
 fn line(text: &mut String, flag: &Flag) {

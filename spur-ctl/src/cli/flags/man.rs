@@ -1,7 +1,7 @@
 //! Man pages, from the rows: `spur man DIR` writes `DIR/man1/NAME.1`.
 
 use super::help::spelled;
-use super::{Command, Flag, Status, prose, rows};
+use super::{Command, Flag, Status, prose, rows, topics, verbs};
 use std::fmt::Write as _;
 
 /// The name of a command's page.
@@ -30,28 +30,43 @@ pub fn page(command: Command) -> String {
         page.raw(".PP");
         page.text(paragraph);
     }
+    let verbs = verbs::of(command);
+    if !verbs.is_empty() {
+        page.section("COMMANDS");
+        forms(&mut page, verbs);
+    }
     page.section("OPTIONS");
     let mut sorted: Vec<&Flag> = rows(command).collect();
     sorted.sort_by_key(|flag| (flag.long.to_ascii_lowercase(), flag.long));
     for flag in sorted {
         option(&mut page, flag);
     }
+    for topic in topics::of(command) {
+        page.section(topic.title);
+        page.text(topic.lead);
+        forms(&mut page, topic.forms);
+    }
     variables(&mut page, command);
     page.section("EXIT STATUS");
     page.text(prose.exit);
     if !prose.examples.is_empty() {
         page.section("EXAMPLES");
-        for (line, what) in prose.examples {
-            page.raw(".TP");
-            page.raw(&format!(".B {}", escaped(line)));
-            page.text(what);
-        }
+        forms(&mut page, prose.examples);
     }
     page.section("SEE ALSO");
     let others = Command::ALL.into_iter().filter(|other| *other != command);
     let others: Vec<String> = others.map(|other| format!("{}(1)", other.name())).collect();
     page.text(&others.join(", "));
     page.0
+}
+
+/// What is written, each with what it means.
+fn forms(page: &mut Page, forms: &[(&str, &str)]) {
+    for (form, what) in forms {
+        page.raw(".TP");
+        page.raw(&format!(".B {}", escaped(form)));
+        page.text(what);
+    }
 }
 
 fn option(page: &mut Page, flag: &Flag) {

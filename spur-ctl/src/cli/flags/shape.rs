@@ -3,7 +3,6 @@
 use super::{Flag, JOB, SALLOC, SBATCH, SRUN, on, opt, val};
 
 const NO_TOPOLOGY: &str = "CPUs are chosen near the GPUs, not by core and thread";
-const NO_BINDING: &str = "a task may use every CPU and GPU of its step";
 
 pub(super) static ROWS: &[Flag] = &[
     val(
@@ -189,8 +188,7 @@ pub(super) static ROWS: &[Flag] = &[
     val("tmp", "SIZE", JOB, "local disk on every node"),
     val("tres-bind", "SPEC", JOB, "which resources each task sees")
         .env(SBATCH.and(SALLOC), "TRES_BIND")
-        .ineffective(NO_BINDING)
-        .unless(&["gres/gpu:none"]),
+        .implied("of gres/gpu, as --gpu-bind: a task sees its own; what it can open is its step's"),
     val("tres-per-task", "LIST", JOB, "resources for each task")
         .env(SBATCH.and(SALLOC), "TRES_PER_TASK"),
     on("use-min-nodes", JOB, "prefer the least number of nodes").env(JOB, "USE_MIN_NODES"),

@@ -95,7 +95,7 @@ pub fn recorded_reason(job: &JobView) -> String {
 
 /// A job's lines, without its steps if only allocations are wanted.
 pub fn rows(run: AccountedJob, now: Vec<GpuNow>, with_steps: bool) -> Vec<Row> {
-    let totals = Arc::new(JobTotals::of(&run.nodes));
+    let totals = Arc::new(JobTotals::of_run(&run));
     let (run, now) = (Arc::new(run), Arc::new(now));
     let row = |step: Option<StepView>, used| Row {
         run: Arc::clone(&run),

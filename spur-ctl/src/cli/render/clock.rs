@@ -12,6 +12,8 @@ pub struct Clock {
     pub now: Millis,
     zone: TimeZone,
     pattern: Option<String>,
+    /// Moments are written by how many days they are away.
+    relative: bool,
     /// The last moment that was written, in seconds, and how: of neighbours many are the same.
     last: RefCell<(u64, String)>,
 }
@@ -28,6 +30,7 @@ impl Clock {
             now,
             zone: TimeZone::utc(),
             pattern: None,
+            relative: false,
             last: RefCell::default(),
         }
     }
@@ -44,6 +47,7 @@ impl Clock {
             now,
             zone: found.unwrap_or_else(|_| TimeZone::utc()),
             pattern: pattern.map(str::to_owned),
+            relative: format == Some("relative"),
             last: RefCell::default(),
         }
     }
@@ -66,10 +70,28 @@ impl Clock {
         let Some(time) = known else {
             return "Unknown".to_owned();
         };
-        let Some(pattern) = &self.pattern else {
-            return standard(&time);
+        match &self.pattern {
+            Some(pattern) => expand(pattern, &time),
+            None if self.relative => self.by_distance(&time),
+            None => standard(&time),
+        }
+    }
+
+    /// As short as its day allows: the nearer, the less is said of the day.
+    fn by_distance(&self, time: &DateTime) -> String {
+        let Some(today) = self.fields(self.now) else {
+            return standard(time);
         };
-        expand(pattern, &time)
+        let pattern = match day(time) - day(&today) {
+            -1 => "Ystday %H:%M",
+            0 => "%H:%M:%S",
+            1 => "Tomorr %H:%M",
+            2..=6 => "%a %H:%M",
+            -365..=365 => "%-d %b %H:%M",
+            _ => "%-d %b %Y",
+        };
+        let unpadded = pattern.replace("%-d", &time.month_day().to_string());
+        expand(&unpadded, time)
     }
 
     /// Adds the same.
@@ -86,7 +108,7 @@ impl Clock {
     }
 
     fn write_anew(&self, at: Millis, out: &mut String) {
-        if self.pattern.is_some() || at.0 == 0 {
+        if self.pattern.is_some() || self.relative || at.0 == 0 {
             out.push_str(&self.stamp(at));
             return;
         }
@@ -113,6 +135,14 @@ impl Clock {
             .map(|time| expand("%a %b %d %H:%M:%S %Y", &time))
             .unwrap_or_default()
     }
+}
+
+/// The number of its day in its zone.
+fn day(time: &DateTime) -> i64 {
+    let offset = i64::from(time.local_time_type().ut_offset());
+    time.unix_time()
+        .saturating_add(offset)
+        .div_euclid(24 * 60 * 60)
 }
 
 fn standard(time: &DateTime) -> String {
@@ -187,6 +217,37 @@ mod tests {
         assert_eq!(clock.stamp(AT), "2026-11-30T01:41:04");
         assert_eq!(clock.heading(), "Mon Nov 30 01:41:04 2026");
         assert_eq!(clock.stamp_or(None, "N/A"), "N/A");
+    }
+
+    #[test]
+    fn relative_moments_say_no_more_of_the_day_than_is_needed() {
+        // It is 01:41:04 on a Monday, the thirtieth of November; in this zone still Sunday.
+        let shown = |zone: Option<&str>, days: i64| {
+            let clock = Clock::local(AT, zone, Some("relative"));
+            let at = Millis(AT.0.saturating_add_signed(days * 86_400_000));
+            let mut text = String::new();
+            clock.write(at, &mut text);
+            assert_eq!(text, clock.stamp(at));
+            text
+        };
+        let utc = Some("UTC0");
+        for (days, text) in [
+            (0, "01:41:04"),
+            (-1, "Ystday 01:41"),
+            (1, "Tomorr 01:41"),
+            (2, "Wed 01:41"),
+            (6, "Sun 01:41"),
+            (7, "7 Dec 01:41"),
+            (-2, "28 Nov 01:41"),
+            (40, "9 Jan 01:41"),
+            (-365, "30 Nov 01:41"),
+            (366, "1 Dec 2027"),
+            (-366, "29 Nov 2025"),
+        ] {
+            assert_eq!(shown(utc, days), text, "{days}");
+        }
+        assert_eq!(shown(Some("EST5"), 0), "20:41:04");
+        assert_eq!(shown(Some("EST5"), 2), "Tue 20:41");
     }
 
     #[test]

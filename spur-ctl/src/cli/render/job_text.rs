@@ -171,7 +171,10 @@ pub fn start_shown(view: &View, job: &JobView) -> Option<Millis> {
 /// When the job ended, or will by its limit after its expected start.
 pub fn end(view: &View, job: &JobView) -> Option<Millis> {
     let by_limit = || match job.spec.time_limit? {
-        TimeLimit::Secs(secs) => Some(start_shown(view, job)?.plus_secs(secs)),
+        TimeLimit::Secs(secs) => {
+            let end = start_shown(view, job)?.plus_secs(secs);
+            Some(Millis(end.0.saturating_add(job.suspended_ms)))
+        }
         TimeLimit::Unlimited => None,
     };
     job.ended.or_else(by_limit)

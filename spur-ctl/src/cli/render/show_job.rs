@@ -142,8 +142,8 @@ fn times(record: &mut Record, view: &View, job: &JobView) {
     };
     record
         .begin()
-        .add("SuspendTime=", stamp(job.suspended, "None"));
-    record.add(" SecsPreSuspend=", job.suspended_ms / 1000);
+        .add("SuspendTime=", stamp(job.turned, "None"));
+    record.add(" SecsPreSuspend=", job.ran_before_ms / 1000);
     record.add(
         " LastSchedEval=",
         stamp(text::last_evaluation(job), UNKNOWN),

@@ -63,7 +63,10 @@ impl Row {
     /// Seconds that it has run.
     pub fn run_secs(&self, view: &View) -> u64 {
         let until = self.step.ended.unwrap_or(view.clock.now);
-        until.secs_since(self.step.started)
+        let stopped = self.job.step_stopped_ms(&self.step, until);
+        until
+            .secs_since(self.step.started)
+            .saturating_sub(stopped / 1000)
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::input::Surroundings;
-use super::{invalid, numbers};
+use super::{invalid, numbers, submission};
 use spur_core::job::extras::Extras;
 use spur_core::slurm::signal::parse_warning;
 use spur_core::slurm::timespec::{self, begin};
@@ -172,7 +172,9 @@ fn tres_bind(options: &Options) -> String {
     let gpu = options
         .value("gpu-bind")
         .map(|kind| format!("gres/gpu:{kind}"));
+    let single = || submission::per_gpu(options).map(|tasks| format!("gres/gpu:single:{tasks}"));
     gpu.or_else(|| options.value("tres-bind").map(str::to_owned))
+        .or_else(single)
         .unwrap_or_default()
 }
 

@@ -227,7 +227,8 @@ fn exclusive(options: &Options) -> Result<bool, Failure> {
     }
 }
 
-fn time_limit(options: &Options) -> Result<Option<spur_core::time::TimeLimit>, Failure> {
+/// `--time`, of a job or of a step.
+pub fn time_limit(options: &Options) -> Result<Option<spur_core::time::TimeLimit>, Failure> {
     let Some(text) = options.value("time") else {
         return Ok(None);
     };

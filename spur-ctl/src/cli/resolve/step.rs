@@ -2,9 +2,9 @@
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::{Options, Source};
-use super::{hosts, numbers};
+use super::{combined, hosts, numbers};
 use spur_core::job::step::{Sharing, StepSpec};
-use spur_core::resources::GpuCount;
+use spur_core::resources::{GpuCount, MemoryRequest};
 
 /// The last part of a command's path.
 pub fn base_name(command: &str) -> &str {
@@ -49,7 +49,8 @@ pub fn of_allocation(
         (0, 0) => 0,
         (_, _) => nodes.saturating_mul(per_node.max(1)),
     });
-    let per_task = numbers::gpus(options, "gpus-per-task")?.filter(|_| said("gpus-per-task"));
+    let for_tasks = said("gpus-per-task") || said("tres-per-task");
+    let per_task = combined::gpus_per_task(options)?.filter(|_| for_tasks);
     // Without a number, a step may use all CPUs of the job on its nodes, unless it is to have only its own.
     let frugal = u32::from(options.on("exact") || said("exclusive"));
     Ok(StepSpec {
@@ -74,7 +75,17 @@ pub fn of_allocation(
         overcommit: options.on("overcommit"),
         plane: plane(options),
         patient: false,
+        memory: memory(options)?,
     })
+}
+
+/// What is said of memory on the command line itself; what the environment says is the job's.
+fn memory(options: &Options) -> Result<Option<MemoryRequest>, Failure> {
+    let said = ["mem", "mem-per-cpu", "mem-per-gpu"].iter().any(|long| {
+        let given = options.last(long);
+        given.is_some_and(|given| given.source == Source::CommandLine)
+    });
+    said.then(|| numbers::memory(options)).transpose()
 }
 
 /// What the step shares with others. Without a word it shares what it does not ask for.
@@ -119,7 +130,7 @@ pub fn arbitrary(options: &Options) -> Vec<String> {
 
 /// What is given to a step and means something only for a job: lines for stderr.
 pub fn notices(options: &Options) -> Vec<String> {
-    let jobs_only = ["mem", "mem-per-cpu", "mem-per-gpu", "time", "constraint"];
+    let jobs_only = ["mem", "mem-per-cpu", "mem-per-gpu", "constraint"];
     let said = |long: &&str| {
         options
             .last(long)

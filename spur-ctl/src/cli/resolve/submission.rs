@@ -2,6 +2,7 @@
 //! submitting command knows. `spur_core::slurm::environ` lists what is left to whom.
 
 use super::super::flags::getopt::{Options, Source};
+use super::combined;
 use super::input::Surroundings;
 use spur_core::slurm::export::{self, set};
 use spur_core::slurm::{environ, gres, tres};
@@ -82,8 +83,13 @@ pub fn of_step(options: &Options, here: &Surroundings, new_job: bool) -> Vec<Str
         if ["gpu-bind", "tres-bind"].iter().any(said) {
             binding(&mut env, options);
         }
-        if said(&"gpus-per-task") {
+        if said(&"distribution") {
+            distribution(&mut env, options);
+        }
+        if ["gpus-per-task", "tres-per-task"].iter().any(said) {
             per_task(&mut env, options);
+        } else if said(&"ntasks-per-gpu") {
+            binding(&mut env, options);
         }
     }
     set(&mut env, &format!("SLURM_UMASK={:04o}", here.umask));
@@ -115,14 +121,27 @@ fn told(env: &mut Vec<String>, options: &Options, here: &Surroundings) {
     if options.on("overcommit") {
         set(env, "SLURM_OVERCOMMIT=1");
     }
-    if let Some(kind) = options.value("distribution") {
-        set(env, &format!("SLURM_DISTRIBUTION={kind}"));
-    }
+    distribution(env, options);
     let mib = options.value("mem-per-gpu");
     if let Some(mib) = mib.and_then(|text| spur_core::slurm::size::parse_mib(text).ok()) {
         set(env, &format!("SLURM_MEM_PER_GPU={mib}"));
     }
     per_task(env, options);
+}
+
+/// How tasks are spread over nodes; the size of planes has a variable of its own.
+fn distribution(env: &mut Vec<String>, options: &Options) {
+    let Some(kind) = options.value("distribution") else {
+        return;
+    };
+    let (word, size) = kind
+        .split_once('=')
+        .map_or((kind, None), |(word, size)| (word, Some(size)));
+    set(env, &format!("SLURM_DISTRIBUTION={word}"));
+    if let Some(size) = size {
+        let size = size.split(',').next().unwrap_or(size);
+        set(env, &format!("SLURM_DIST_PLANESIZE={size}"));
+    }
 }
 
 /// Which of its step's GPUs each task gets.
@@ -131,7 +150,15 @@ fn binding(env: &mut Vec<String>, options: &Options) {
         set(env, &format!("SLURM_TRES_BIND=gres/gpu:{kind}"));
     } else if let Some(bind) = options.value("tres-bind") {
         set(env, &format!("SLURM_TRES_BIND={bind}"));
+    } else if let Some(tasks) = per_gpu(options) {
+        set(env, &format!("SLURM_TRES_BIND=gres/gpu:single:{tasks}"));
     }
+}
+
+/// How many tasks see the same GPU, by `--ntasks-per-gpu` and its like.
+pub(super) fn per_gpu(options: &Options) -> Option<u32> {
+    let tasks = combined::tasks_per_gpu(options).unwrap_or_default();
+    (tasks > 0).then_some(tasks)
 }
 
 /// What `--cpus-per-task` and `--gpus-per-task` say, and that each task gets its own GPUs.
@@ -154,10 +181,10 @@ fn per_task(env: &mut Vec<String>, options: &Options) {
             format!(":{}", gpus.model)
         };
         per_task.push(format!("gres/gpu{model}={}", gpus.count));
-        set(
-            env,
-            &format!("SLURM_TRES_BIND=gres/gpu:per_task:{}", gpus.count),
-        );
+        if !options.on("gpu-bind") && !options.on("tres-bind") {
+            let bind = format!("SLURM_TRES_BIND=gres/gpu:per_task:{}", gpus.count);
+            set(env, &bind);
+        }
     }
     if !per_task.is_empty() {
         set(env, &format!("SLURM_TRES_PER_TASK={}", per_task.join(",")));

@@ -7,8 +7,8 @@ pub(super) use change::update;
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;
-use super::super::link::{self, refusal_text};
-use super::super::{output, resolve};
+use super::super::link::{self, Trouble, refusal_text};
+use super::super::{named, output, resolve};
 use super::{abbreviates, need, worded};
 use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -175,10 +175,12 @@ fn outcome(options: &Options, reply: &Reply, prefix: &str) -> u8 {
     code
 }
 
-/// A plain number of a job.
+/// The number of one job.
 fn id(text: &str) -> Result<JobId, Failure> {
-    let bad = |_| Failure::error("scontrol", format!("Invalid job_id {text}"));
-    text.parse().map(JobId).map_err(bad)
+    let bad = || Failure::error("scontrol", format!("Invalid job_id {text}"));
+    let named = named::read(text).ok_or_else(bad)?;
+    let unknown = |trouble: Trouble| Failure::error("scontrol", trouble.text());
+    named.job_of().map_err(unknown)
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use super::super::flags::getopt::Options;
 use super::super::link::{self, Trouble};
 use super::super::render::View;
 use super::super::render::data::{Document, Meta, Problem};
-use super::super::{output, process, users};
+use super::super::{named, output, process, users};
 use super::{abbreviates, ask, invalid, later, worded};
 use spur_core::api::{RefusalKind, Reply, Request};
-use spur_core::id::{JobId, Uid};
+use spur_core::id::Uid;
 use spur_core::slurm::codes;
 
 /// What Slurm shows and nothing here stands behind, with what to do instead.
@@ -120,25 +120,29 @@ pub fn write_script(rest: &[String]) -> Result<u8, Failure> {
         ));
     }
     let prefix = "job script retrieval failed";
-    let id = job.parse().map(JobId).map_err(|_| {
-        Failure::plain(
-            format!("{prefix}: {}", codes::message(RefusalKind::InvalidJobId)),
-            1,
-        )
-    })?;
+    let unknown = || {
+        let why = codes::message(RefusalKind::InvalidJobId);
+        Failure::plain(format!("{prefix}: {why}"), 1)
+    };
+    let named = named::read(job).filter(|named| named.step.is_none());
+    let named = named.ok_or_else(unknown)?;
+    let id = named.job_of().map_err(|trouble| worded(prefix, &trouble))?;
     let Reply::Script(script) = ask(&Request::Script { job: id }, prefix)? else {
         return Err(worded(prefix, &link::unexpected()));
     };
     let path = more
         .first()
         .cloned()
-        .unwrap_or_else(|| format!("slurm-{id}.sh"));
+        .unwrap_or_else(|| format!("slurm-{}.sh", named.target));
     if path == "-" {
         output::write(&script);
         return Ok(0);
     }
     let failed = |why| Failure::plain(format!("failed to open file `{path}`: {why}"), 1);
     std::fs::write(&path, script).map_err(failed)?;
-    output::print(&format!("batch script for job {id} written to {path}\n"));
+    output::print(&format!(
+        "batch script for job {} written to {path}\n",
+        named.target
+    ));
     Ok(0)
 }

@@ -178,7 +178,7 @@ impl Sums {
             let spec = &job.spec;
             let key = (spec.account.clone(), spec.owner.user.clone());
             let sum = sums.entry(key).or_default();
-            *sum = sum.saturating_add(tres.of_job(job).saturating_mul(secs(job, from, until)));
+            *sum = sum.saturating_add(tres.of_job(job).saturating_mul(secs(run, from, until)));
         }
         Self(sums)
     }
@@ -201,14 +201,17 @@ impl Sums {
     }
 }
 
-/// Seconds that it ran in the window.
-fn secs(job: &JobView, from: Millis, until: Millis) -> u64 {
+/// Seconds that it ran in the window. When it was stopped is not recorded, only for how long: each part of its time has its share.
+fn secs(run: &AccountedJob, from: Millis, until: Millis) -> u64 {
+    let job = &run.job;
     let Some(started) = job.started else { return 0 };
-    let end = match job.ended {
-        Some(ended) if job.state.is_terminal() => ended.min(until),
-        Some(_) | None => until,
-    };
-    end.secs_since(started.max(from))
+    let ended = job.ended.filter(|_| job.state.is_terminal());
+    let ended = run.requeued.or(ended).unwrap_or(until);
+    let whole = ended.0.saturating_sub(started.0);
+    let ran = whole.saturating_sub(job.stopped_ms(ended));
+    let here = ended.min(until).0.saturating_sub(started.max(from).0);
+    let share = u128::from(here) * u128::from(ran) / u128::from(whole.max(1));
+    u64::try_from(share / 1000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -230,6 +233,29 @@ mod tests {
             Ok("10(25.00%)".to_owned())
         );
         assert!(Unit::of(Some("days")).is_err());
+    }
+
+    #[test]
+    fn what_did_not_run_is_not_summed() {
+        use crate::cli::render::tests::samples::{at, job, running, spec};
+        let mut job = running(job(1, spec("sleeper")), &[]);
+        job.state = spur_core::job::state::JobState::Completed;
+        job.ended = Some(at(101));
+        job.suspended_ms = 20_000;
+        let run = |job: JobView, requeued| AccountedJob {
+            job: std::sync::Arc::new(job),
+            requeued,
+            nodes: Vec::new(),
+            steps: Vec::new(),
+            live: false,
+        };
+        let ended = run(job.clone(), None);
+        assert_eq!(secs(&ended, at(0), at(200)), 80);
+        assert_eq!(secs(&ended, at(0), at(51)), 40, "of what was stopped, half");
+        job.suspended_ms = 0;
+        job.state = spur_core::job::state::JobState::Running;
+        let requeued = run(job, Some(at(31)));
+        assert_eq!(secs(&requeued, at(0), at(200)), 30);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::super::flags::getopt::{Options, Source, environment};
 use super::super::link::{self, Trouble};
 use super::super::resolve::input::Surroundings;
 use super::super::resolve::{het, job, numbers, step};
-use super::super::{output, process, submit};
+use super::super::{named, output, process, submit};
 use super::{program, say};
 use spur_core::api::{Grant, GrantNode, JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
@@ -92,12 +92,13 @@ pub async fn obtain(parts: &[Options], here: &Surroundings) -> Result<Granted, F
         return alone(parts, here).await;
     };
     let bad = || confirm(text, codes::message(RefusalKind::InvalidJobId));
-    let job = text
-        .split(['.', '_', '+'])
-        .next()
-        .and_then(|n| n.parse().ok())
-        .ok_or_else(bad)?;
-    let job = JobId(job);
+    let named = named::read(text).ok_or_else(bad)?;
+    let unknown = |trouble: Trouble| confirm(text, &trouble.text());
+    // A component is chosen by its own option.
+    let job = match named.target.offset {
+        Some(_) => named.target.job,
+        None => named.job().await.map_err(unknown)?,
+    };
     parts
         .iter()
         .for_each(|part| output::complain(&step::notices(part)));

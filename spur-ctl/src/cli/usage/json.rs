@@ -282,7 +282,7 @@ pub(super) fn report(report: &UsageReport, at: Millis) -> Report<'_> {
         ended_ms: job.ended.filter(|_| job.state.is_terminal()).map(|at| at.0),
         live: run.live,
         nodes_held: job.nodes.len(),
-        totals: totals(&JobTotals::of(&run.nodes)),
+        totals: totals(&JobTotals::of_run(run)),
         nodes: run
             .nodes
             .iter()

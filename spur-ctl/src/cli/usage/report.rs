@@ -52,7 +52,7 @@ pub(super) fn text(view: &View, report: &UsageReport) -> String {
     if run.live {
         text.push_str("Some of this is as measured so far, not final.\n");
     }
-    let totals = JobTotals::of(&run.nodes);
+    let totals = JobTotals::of_run(run);
     of_all(&mut text, &totals);
     for node in &run.nodes {
         of_node(&mut text, node);

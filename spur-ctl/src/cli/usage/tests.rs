@@ -235,6 +235,7 @@ fn a_step_s_line_has_its_own_numbers() {
             })
             .collect(),
         exit: Default::default(),
+        suspended_ms: 0,
     }];
     report.record.steps = ["n0001", "n0002"]
         .map(|name| StepUsage {

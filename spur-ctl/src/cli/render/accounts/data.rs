@@ -1,6 +1,6 @@
 //! Records as `sacct --json` and `--yaml` show them, in the shapes of Slurm's parsers.
 
-use super::fields::text_of;
+use super::fields::{clocks, text_of};
 use super::{Context, Row};
 use crate::cli::render::data::{Document, Number};
 use crate::cli::render::job_text::{self as text, Stream};
@@ -137,11 +137,9 @@ fn times(doc: &mut Document, context: &Context, row: &Row) {
         .requeued
         .or(job.ended.filter(|_| job.state.is_terminal()));
     let until = ended.unwrap_or(context.view.clock.now);
+    let (ran, stopped) = clocks(context, row);
     doc.map("time", |doc| {
-        doc.count(
-            "elapsed",
-            job.started.map_or(0, |started| until.secs_since(started)),
-        );
+        doc.count("elapsed", ran);
         let eligible = text::eligible(job);
         doc.count("eligible", secs(eligible));
         doc.count("end", secs(ended));
@@ -153,7 +151,7 @@ fn times(doc: &mut Document, context: &Context, row: &Row) {
         };
         doc.count("start", start);
         doc.count("submission", job.submitted.secs());
-        doc.count("suspended", job.suspended_ms / 1000);
+        doc.count("suspended", stopped);
         cpu_time(doc, "system", row, |used| used.system_us);
         doc.number("limit", limit(job.spec.time_limit));
         cpu_time(doc, "total", row, |used| Some(used.cpu_us));
@@ -397,12 +395,12 @@ fn step(doc: &mut Document, context: &Context, row: &Row) {
 
 fn step_times(doc: &mut Document, context: &Context, row: &Row, step: &StepView) {
     let ended = step.ended.or(row.run.requeued);
-    let until = ended.unwrap_or(context.view.clock.now);
+    let (ran, stopped) = clocks(context, row);
     doc.map("time", |doc| {
-        doc.count("elapsed", until.secs_since(step.started));
+        doc.count("elapsed", ran);
         doc.number("end", Number::Is(secs(ended)));
         doc.number("start", Number::Is(step.started.secs()));
-        doc.int("suspended", 0);
+        doc.count("suspended", stopped);
         cpu_time(doc, "system", row, |used| used.system_us);
         cpu_time(doc, "total", row, |used| Some(used.cpu_us));
         cpu_time(doc, "user", row, |used| used.user_us);

@@ -5,8 +5,8 @@ mod cells;
 
 use super::sheet::Field;
 use super::{Context, Row};
-pub use cells::times::state_word;
 use cells::times::*;
+pub use cells::times::{clocks, state_word};
 use cells::used::*;
 use cells::*;
 

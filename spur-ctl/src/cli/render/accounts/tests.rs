@@ -42,6 +42,7 @@ fn cancelled(mut job: JobView) -> JobView {
                 code: 0,
                 signal: 15,
             },
+            suspended_ms: 0,
         }];
     }
     job.exit = ExitStatus {
@@ -228,6 +229,32 @@ fn memory_is_in_the_unit_that_is_asked_for() {
         let tres = shown(units);
         assert!(tres.contains(&format!(",mem={memory},")), "{tres}");
     }
+}
+
+#[test]
+fn time_for_which_a_job_stood_still_is_not_elapsed() {
+    let list = "JobID,State,Elapsed,ElapsedRaw,Suspended,CPUTimeRAW";
+    let style = Style::Parted("|".into(), false);
+    let mut job = cancelled(sleeper());
+    job.suspended_ms = 3_000;
+    job.steps[0].suspended_ms = 2_000;
+    let ours = lines(vec![job], list, &style, true);
+    let ours: Vec<&str> = ours.lines().skip(1).collect();
+    assert_eq!(
+        ours,
+        [
+            "2|CANCELLED by 1001|00:00:05|5|00:00:03|5",
+            "2.batch|CANCELLED|00:00:06|6|00:00:02|6"
+        ]
+    );
+    let mut job = sleeper();
+    job.state = JobState::Suspended;
+    job.suspended = Some(at(41));
+    let ours = lines(vec![job], list, &style, false);
+    assert!(
+        ours.ends_with("\n2|SUSPENDED|00:00:40|40|00:00:19|40\n"),
+        "{ours}"
+    );
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn memory(doc: &mut Document, job: &JobView) {
     doc.map("power", |doc| doc.list("flags", None::<u8>, |_, _| ()));
     zero(doc, "preempt_time");
     zero(doc, "preemptable_time");
-    doc.number("pre_sus_time", Number::Is(job.suspended_ms / 1000));
+    doc.number("pre_sus_time", Number::Is(job.ran_before_ms / 1000));
 }
 
 fn policy(doc: &mut Document, job: &JobView) {
@@ -402,7 +402,7 @@ fn minutes(limit: Option<TimeLimit>) -> Number {
 fn limits(doc: &mut Document, job: &JobView) {
     let extras = job.spec.extras();
     moment(doc, "submit_time", Some(job.submitted));
-    moment(doc, "suspend_time", job.suspended);
+    moment(doc, "suspend_time", job.turned);
     doc.text("system_comment", "");
     doc.number("time_limit", minutes(job.spec.time_limit));
     doc.number(

@@ -101,6 +101,8 @@ pub(crate) fn job(id: u32, spec: JobSpec) -> JobView {
         dependency: String::new(),
         suspended: None,
         suspended_ms: 0,
+        turned: None,
+        ran_before_ms: 0,
         het: None,
         backfilled: false,
         written: Default::default(),

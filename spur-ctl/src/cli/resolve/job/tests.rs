@@ -267,7 +267,54 @@ fn a_step_that_asks_for_gpus_for_each_task_binds_them_in_a_job_that_is_there_alr
     };
     assert!(bind("--gpus-per-task=2 true", false));
     assert!(bind("--gpus-per-task=2 true", true));
+    assert!(bind("--tres-per-task=gres/gpu:2 true", false));
+    assert!(bind("--tres-per-task=gres/gpu:2 true", true));
     assert!(!bind("--gres=gpu:2 true", false));
+}
+
+#[test]
+fn tasks_that_share_a_gpu_see_it_alone_unless_a_binding_is_given() {
+    use super::super::submission::{of_batch, of_step};
+    let bound = |line: &str| {
+        let srun = |new_job| of_step(&options(Command::Srun, line), &here(), new_job);
+        let batch = of_batch(&options(Command::Sbatch, line), &here());
+        [srun(false), srun(true), batch].map(|env| {
+            let mut said = env.into_iter();
+            said.find_map(|entry| entry.strip_prefix("SLURM_TRES_BIND=").map(str::to_owned))
+        })
+    };
+    let all = |bind: &str| [(); 3].map(|()| Some(bind.to_owned()));
+    assert_eq!(bound("-n4 --ntasks-per-gpu=2 x"), all("gres/gpu:single:2"));
+    for (line, bind) in [
+        ("-n4 --ntasks-per-gpu=2 --gpu-bind=none x", "gres/gpu:none"),
+        ("--gpus-per-task=1 --gpu-bind=none x", "gres/gpu:none"),
+        (
+            "--gpus-per-task=1 --tres-bind=gres/gpu:map:1 x",
+            "gres/gpu:map:1",
+        ),
+    ] {
+        assert_eq!(bound(line), all(bind), "{line}");
+    }
+    let (spec, _) = resolved(Command::Sbatch, "-n4 --ntasks-per-gpu=2");
+    assert_eq!(spec.extras().tres_bind, "gres/gpu:single:2");
+}
+
+#[test]
+fn planes_are_told_with_their_size() {
+    use super::super::super::flags::getopt::environment;
+    use super::super::submission::of_batch;
+    let env = of_batch(&options(Command::Sbatch, "-m plane=4,NoPack"), &here());
+    for entry in ["SLURM_DISTRIBUTION=plane", "SLURM_DIST_PLANESIZE=4"] {
+        assert!(env.contains(&entry.to_owned()), "{entry} {env:?}");
+    }
+    let get = |name: &str| {
+        let entry = env.iter().find_map(|entry| entry.strip_prefix(name));
+        entry?.strip_prefix('=').map(str::to_owned)
+    };
+    let told = environment(Command::Srun, get);
+    assert_eq!(told.value("distribution"), Some("plane=4"));
+    let env = of_batch(&options(Command::Sbatch, "-m cyclic"), &here());
+    assert!(!env.iter().any(|entry| entry.contains("PLANESIZE")));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::cli::resolve::{job, submission};
 use spur_core::api::Grant;
 use spur_core::job::spec::JobSpec;
 use spur_core::slurm::{export, raw};
+use spur_core::time::TimeLimit;
 use spur_proto::wire::open::StdinTo;
 use spur_proto::wire::{Open, Rlimit};
 use tokio::sync::oneshot;
@@ -159,6 +160,10 @@ fn open(
         task_epilog,
         cpu_bind: options.value("cpu-bind").unwrap_or_default().to_owned(),
         kill_on_bad_exit: kill_on_bad_exit(options),
+        time_limit: match job::time_limit(options)? {
+            Some(TimeLimit::Secs(secs)) if !own_job => secs,
+            Some(_) | None => 0,
+        },
         mpi: None,
         stdin_to,
     })

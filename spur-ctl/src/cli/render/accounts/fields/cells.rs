@@ -222,10 +222,6 @@ pub(super) fn reason(_: &Context, row: &Row) -> String {
     of_job(row, super::super::recorded_reason)
 }
 
-pub(super) fn suspended(_: &Context, _: &Row) -> String {
-    "00:00:00".to_owned()
-}
-
 pub(super) fn frequency(_: &Context, row: &Row) -> String {
     match &row.step {
         Some(step) if step.kind == StepKind::Batch => "0",

@@ -61,10 +61,26 @@ fn span(row: &Row) -> (Option<Millis>, Option<Millis>) {
     }
 }
 
-fn secs(context: &Context, row: &Row) -> u64 {
-    let (started, ended) = span(row);
+/// Seconds that it ran, and that it stood still.
+pub fn clocks(context: &Context, row: &Row) -> (u64, u64) {
+    let (Some(started), ended) = span(row) else {
+        return (0, 0);
+    };
     let until = ended.unwrap_or(context.view.clock.now);
-    started.map_or(0, |started| until.secs_since(started))
+    let stopped = match &row.step {
+        Some(step) => job(row).step_stopped_ms(step, until),
+        None => job(row).stopped_ms(until),
+    } / 1000;
+    let ran = until.secs_since(started).saturating_sub(stopped);
+    (ran, stopped)
+}
+
+fn secs(context: &Context, row: &Row) -> u64 {
+    clocks(context, row).0
+}
+
+pub(in super::super) fn suspended(context: &Context, row: &Row) -> String {
+    timespec::elapsed_long(clocks(context, row).1)
 }
 
 pub(in super::super) fn elapsed(context: &Context, row: &Row) -> String {
