@@ -123,7 +123,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
             cpus: Vec::new(),
         }],
         kill_on_bad_exit: false,
-        time_limit: None,
+        time_limit: 0,
         kill_wait: 30,
         client_early: serde_bytes::ByteBuf::new(),
         fenced: Vec::new(),

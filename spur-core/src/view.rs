@@ -195,13 +195,19 @@ impl JobFilter {
             && one_of(&self.users, &spec.owner.uid)
             && one_of(&self.partitions, &spec.partition)
             && one_of(&self.names, &spec.name)
-            && one_of(&self.accounts, &spec.account)
+            && self.has_account(&spec.account)
             && (self.nodes.is_empty()
                 || view
                     .nodes
                     .iter()
                     .any(|node| self.nodes.contains(&node.name)))
             && self.state_matches(view)
+    }
+
+    /// Accounts have no capitals, so that it is all the same how one is asked for.
+    fn has_account(&self, account: &str) -> bool {
+        let mut named = self.accounts.iter();
+        self.accounts.is_empty() || named.any(|name| name.to_lowercase() == account.to_lowercase())
     }
 
     /// Whether the job is among those named by number, if any are.

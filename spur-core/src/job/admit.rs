@@ -45,6 +45,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
         ));
     }
     spec.given = Given::of(spec);
+    small_names(spec);
     let partition = defaults::partition(cluster, spec)?;
     open(partition)?;
     defaults::account(cluster, spec);
@@ -79,6 +80,21 @@ fn shape(
         check::satisfiable(cluster, partition, spec)?;
     }
     Ok(())
+}
+
+/// Accounts and keys of accounting have no capitals, however they are written: as Slurm has it, and as accounts are kept.
+pub fn small_names(spec: &mut JobSpec) {
+    let small = |text: &str| {
+        text.chars()
+            .any(char::is_uppercase)
+            .then(|| text.to_lowercase())
+    };
+    if let Some(account) = small(&spec.account) {
+        spec.account = account;
+    }
+    if let Some(key) = small(&spec.extras().wckey) {
+        spec.extras_mut().wckey = key;
+    }
 }
 
 /// Checks a request that was admitted before and has been changed, and fills in what follows from it, as [`admit`] does.

@@ -60,8 +60,9 @@ pub fn main(options: &Options) -> Result<u8, Failure> {
     link::run(async {
         let granted = grant::obtain(&parts, &here).await?;
         if let Some(program) = &bcast {
-            let copied = bcast::copy(&mut parts, program, &here, &granted).await;
-            if let Err(failure) = copied {
+            let copying = bcast::copy(&mut parts, program, &here, &granted);
+            let copied = signals::unless_stopped(copying).await;
+            if let Err(failure) = copied.unwrap_or_else(|| Err(Failure::silent(1))) {
                 session::abandon(&granted).await;
                 return Err(failure);
             }

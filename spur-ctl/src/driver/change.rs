@@ -59,6 +59,7 @@ impl Writer {
         }
         let mut spec = (*job.spec).clone();
         change.apply(&mut spec)?;
+        admit::small_names(&mut spec);
         admit::beside(&self.cluster, &job.spec, &spec, caller.operator)?;
         if change.reshapes() {
             admit::readmit(&self.cluster, &mut spec, turn.at)?;

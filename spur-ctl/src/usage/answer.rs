@@ -33,11 +33,13 @@ pub fn matches(filter: &AccountFilter, job: &JobView, requeued: Option<Millis>) 
             .nodes
             .iter()
             .any(|held| filter.nodes.contains(&held.name));
+    let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
+    let mut accounts = filter.accounts.iter();
     in_time(filter, job, requeued)
         && nodes
         && named(filter, job)
         && any(&filter.users, &spec.owner.uid)
-        && any(&filter.accounts, &spec.account)
+        && (filter.accounts.is_empty() || accounts.any(|name| same(name, &spec.account)))
         && any(&filter.partitions, &spec.partition)
         && any(&filter.names, &spec.name)
 }

@@ -121,7 +121,7 @@ fn signals_reach_whom_they_are_meant_for() {
         srun -n2 sh -c 'trap \"echo got it; exit 4\" USR1; : > up$SLURM_PROCID; while :; do sleep 0.05; done' > told 2>&1 &
         await up0; await up1; kill -USR1 $!; wait $!; echo $?; sort told
         srun sh -c 'trap \"echo int\" INT; : > up; while :; do sleep 0.05; done' > told 2> err &
-        await up; kill -INT $!; said 'task 0: running' err; kill -INT $!; said int told; kill -INT $!; wait $!; echo $?
+        await up; kill -INT $!; said 'task 0: running' err; kill -INT $!; wait $!; echo $?
         grep -v Waiting err | sed 's/[0-9]*[.]0/STEP/'
         said USR1 steps; said USR1 shell; : > end; over $steps; over $shell; over $job; cat steps shell before
         salloc -Q -n2 sh -c 'srun -n1 sh -c \": > first; sleep 1000\" 2> /dev/null & until test -e first; do sleep 0.05; done
@@ -194,6 +194,26 @@ fn a_suspended_job_stands_still_and_a_requeued_one_runs_again() {
         "{}",
         output.err
     );
+    cluster.down();
+}
+
+#[test]
+fn a_job_that_still_waits_goes_with_the_srun_that_waits_for_it() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 0);
+    let script = "said() { until grep -qs \"$1\" $2; do sleep 0.05; done; }
+        srun --begin=now+1hour -A Physics true 2> err &
+        said queued err; squeue -h -A PHYSICS -o '%i %a'; kill -INT $!; wait $!; echo $?; cat err; squeue -h
+        scontrol show step 1.0; scontrol show step 99.0 2>&1; echo $?
+        srun --begin=now+2hour --deadline=now+1hour true 2>&1; echo $?";
+    let output = sh(&cluster, script);
+    let due = "1 physics\n1\nsrun: job 1 queued and waiting for resources\n\
+               srun: Job allocation 1 has been revoked.\nJob step 1.0 not found\n\
+               slurm_get_job_steps error: Invalid job id specified\n1\n\
+               srun: error: Incompatible begin and deadline time specification\n1\n";
+    assert_eq!((output.out.as_str(), output.err.as_str()), (due, ""));
     cluster.down();
 }
 

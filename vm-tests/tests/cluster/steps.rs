@@ -477,13 +477,14 @@ fn bad_exits_first_exits_and_single_readers() {
     );
     assert_eq!(output.out, "143\n");
     let output = run("srun -W 1 -N2 sh -c 'test $SLURM_PROCID = 1 || sleep 1000'; echo $?");
-    assert!(
-        output
-            .err
-            .contains("srun: First task exited. Terminating job in 1s\n")
-            && output
-                .err
-                .contains("srun: error: First task exited 1s ago\n"),
+    let said = |text: &str| output.err.matches(text).count();
+    // What is about to happen is said to those who ask for more.
+    assert_eq!(
+        (
+            said("First task exited"),
+            said("srun: First task exited 1s ago\n")
+        ),
+        (1, 1),
         "{}",
         output.err
     );

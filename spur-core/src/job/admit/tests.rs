@@ -33,6 +33,20 @@ fn defaults_come_from_the_partition() {
 }
 
 #[test]
+fn accounts_and_keys_have_no_capitals_however_they_are_written() {
+    let mut spec = batch();
+    spec.account = "Physics_A".to_owned();
+    spec.extras_mut().wckey = "*Key".to_owned();
+    let spec = admitted(&world(), spec);
+    assert_eq!(
+        (spec.account.as_str(), spec.extras().wckey.as_str()),
+        ("physics_a", "*key")
+    );
+    // One that has none of it goes on having nothing of what few have.
+    assert_eq!(admitted(&world(), batch()).extras, None);
+}
+
+#[test]
 fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
     let mut world = world();
     let bare = Partition {

@@ -244,9 +244,14 @@ fn begin(
     let Some(text) = options.value("begin") else {
         return Ok(None);
     };
-    let at = begin::parse_begin(text, here.now, here.utc_offset);
-    at.map(Some)
-        .map_err(|why| invalid(options, "begin").after_moment(&why))
+    let at = begin::parse_begin(text, here.now, here.utc_offset)
+        .map_err(|why| invalid(options, "begin").after_moment(&why))?;
+    let deadline = extras::moment(options, here, "deadline")?;
+    if deadline.is_some_and(|deadline| deadline < at) {
+        let why = "Incompatible begin and deadline time specification";
+        return Err(Failure::error(options.command, why));
+    }
+    Ok(Some(at))
 }
 
 /// `--kill-on-invalid-dep`, which only `sbatch` has.

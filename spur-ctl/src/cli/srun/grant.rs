@@ -7,7 +7,7 @@ use super::super::link::{self, Trouble};
 use super::super::resolve::input::Surroundings;
 use super::super::resolve::{het, job, numbers, step};
 use super::super::{named, output, process, submit};
-use super::{program, say};
+use super::{program, say, signals};
 use spur_core::api::{Grant, GrantNode, JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::JobId;
 use spur_core::job::gpus;
@@ -177,7 +177,9 @@ async fn alone(parts: &[Options], here: &Surroundings) -> Result<Granted, Failur
         },
     };
     let refused = |trouble: Trouble| submit::refused(Command::Srun, &spec, &trouble, verbose);
-    let answer = run(options, &request).await;
+    let Some(answer) = run(options, &request).await else {
+        return Err(Failure::silent(1));
+    };
     let grants = granted(answer.map_err(refused)?);
     let which: Vec<usize> = (0..parts.len()).collect();
     let granted =
@@ -238,20 +240,26 @@ fn granted(reply: Reply) -> Option<Vec<Grant>> {
 }
 
 /// Waits for the job to run; tells the user if that takes its time. If the controller goes away meanwhile, what it made of the
-/// request is looked for when it is back.
-async fn run(options: &Options, request: &Request) -> Result<Reply, Trouble> {
-    let client = link::connect_patiently().await?;
+/// request is looked for when it is back. `None` if the user wants no more while the job waits: it is cancelled then.
+async fn run(options: &Options, request: &Request) -> Option<Result<Reply, Trouble>> {
+    let client = match link::connect_patiently().await {
+        Ok(client) => client,
+        Err(trouble) => return Some(Err(trouble)),
+    };
     let mut call = std::pin::pin!(link::call(&client, request));
-    let mut told = false;
+    let mut waits = None;
     let answer = match tokio::time::timeout(NOTICE_AFTER, &mut call).await {
         Ok(answer) => answer,
         Err(_) => {
             if let Ok(Some(job)) = link::submitted(request).await {
-                let job = format_args!("job {job} queued and waiting for resources");
-                say(options, job);
-                told = true;
+                let text = format_args!("job {job} queued and waiting for resources");
+                say(options, text);
+                waits = Some(job);
             }
-            call.await
+            match waits {
+                Some(job) => revocable(options, job, call).await?,
+                None => call.await,
+            }
         }
     };
     let answer = match answer {
@@ -263,10 +271,23 @@ async fn run(options: &Options, request: &Request) -> Result<Reply, Trouble> {
         Ok(Reply::GrantedHet(grants)) => grants.first().map(|grant| grant.job.id),
         _ => None,
     };
-    if let Some(id) = id.filter(|_| told) {
+    if let Some(id) = id.filter(|_| waits.is_some()) {
         say(
             options,
             format_args!("job {id} has been allocated resources"),
+        );
+    }
+    Some(answer)
+}
+
+/// Waits for a job to run, and cancels it if the user wants no more.
+async fn revocable<T>(options: &Options, job: JobId, call: impl Future<Output = T>) -> Option<T> {
+    let answer = signals::unless_stopped(call).await;
+    if answer.is_none() {
+        super::session::cancel(job).await;
+        say(
+            options,
+            format_args!("Job allocation {job} has been revoked."),
         );
     }
     answer

@@ -1,4 +1,4 @@
-//! What Ctrl-C means: the first shows where the tasks are, a second within a second is passed on, one more ends the step.
+//! What Ctrl-C means: the first shows where the tasks are, a second within a second is passed on and ends the step.
 //! Pure: the present is an argument.
 
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub enum Answer {
     Show,
     /// Pass the interrupt on to the tasks.
     Pass,
-    /// End the step.
+    /// Pass the interrupt on, and end the step.
     End,
 }
 
@@ -23,38 +23,29 @@ pub struct Interrupts {
     no_status: bool,
     quit: bool,
     last: Option<Instant>,
-    passed: Option<Instant>,
 }
 
 impl Interrupts {
-    /// With `no_status` (`--disable-status`) all are passed on; with `quit` (`--quit-on-interrupt`) the first counts as the
-    /// second.
+    /// With `no_status` (`--disable-status`) the first is passed on; with `quit` (`--quit-on-interrupt`) it counts as the second.
     pub fn new(no_status: bool, quit: bool) -> Self {
         Self {
             no_status,
             quit,
             last: None,
-            passed: None,
         }
     }
 
     /// Another Ctrl-C.
     pub fn next(&mut self, now: Instant) -> Answer {
-        let recent = |then: Option<Instant>| then.is_some_and(|then| now - then <= WINDOW);
-        if !self.quit && !recent(self.last) {
-            self.last = Some(now);
-            return if self.no_status {
-                Answer::Pass
-            } else {
-                Answer::Show
-            };
-        }
-        if recent(self.passed) {
+        if self.quit || self.last.is_some_and(|then| now - then <= WINDOW) {
             return Answer::End;
         }
         self.last = Some(now);
-        self.passed = Some(now);
-        Answer::Pass
+        if self.no_status {
+            Answer::Pass
+        } else {
+            Answer::Show
+        }
     }
 }
 
@@ -71,20 +62,20 @@ mod tests {
     }
 
     #[test]
-    fn one_shows_two_pass_three_end() {
+    fn one_shows_and_two_within_a_second_end() {
         use Answer::{End, Pass, Show};
         assert_eq!(
             answers(Interrupts::default(), &[0, 500, 900]),
-            [Show, Pass, End]
+            [Show, End, End]
         );
         assert_eq!(
             answers(Interrupts::default(), &[0, 2000, 4000]),
             [Show, Show, Show]
         );
         let quit = Interrupts::new(false, true);
-        assert_eq!(answers(quit, &[0, 500]), [Pass, End]);
+        assert_eq!(answers(quit, &[0, 5000]), [End, End]);
         let plain = Interrupts::new(true, false);
-        assert_eq!(answers(plain, &[0, 2000]), [Pass, Pass]);
-        assert_eq!(answers(plain, &[0, 300, 600]), [Pass, Pass, End]);
+        assert_eq!(answers(plain, &[0, 2000, 4000]), [Pass, Pass, Pass]);
+        assert_eq!(answers(plain, &[0, 2000, 2300]), [Pass, Pass, End]);
     }
 }

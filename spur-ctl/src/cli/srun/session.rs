@@ -28,6 +28,7 @@ use begin::{Begun, begin};
 pub use begin::{check, work_dir};
 use due::Due;
 use spur_core::api::{Grant, JobFilter, Request};
+use spur_core::id::{JobId, StepKind};
 use spur_core::job::state::{ExitStatus, JobState};
 use spur_core::pmi::step::Exchange;
 use spur_core::pmix::step::Hub;
@@ -213,16 +214,26 @@ async fn drop_step(grant: &Grant, own_job: bool) {
     if own_job {
         return give_up(grant, own_job).await;
     }
+    cancelled(grant.job.id, Some(grant.step.step)).await;
+}
+
+/// Ends a job that is waited for no longer.
+pub async fn cancel(job: JobId) {
+    cancelled(job, None).await;
+}
+
+async fn cancelled(job: JobId, step: Option<StepKind>) {
     let request = Request::Cancel {
         filter: JobFilter {
-            ids: vec![grant.job.id],
+            ids: vec![job],
             ..JobFilter::default()
         },
         signal: None,
         batch_only: false,
-        step: Some(grant.step.step),
+        step,
         children: false,
     };
+    // The controller ends what nobody waits for by itself, later, if this does not reach it.
     tokio::time::timeout(LAST_WORD, link::ask(&request))
         .await
         .ok();
@@ -353,14 +364,16 @@ impl<'a> Session<'a> {
                         say(self.options, line);
                     }
                 }
-                Answer::Pass => {
+                answer @ (Answer::Pass | Answer::End) => {
                     say(
                         self.options,
                         format_args!("sending Ctrl-C to StepId={step}"),
                     );
                     self.pass(INT).await;
+                    if answer == Answer::End {
+                        self.force_end().await;
+                    }
                 }
-                Answer::End => self.force_end().await,
             },
             1 | 3 | TERM => self.force_end().await,
             CONT => {

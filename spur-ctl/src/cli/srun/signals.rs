@@ -22,6 +22,25 @@ pub const ENDING: [u8; 4] = [HUP, INT, QUIT, TERM];
 /// Signals that may wait to be handled.
 const QUEUE: usize = 16;
 
+/// Does something unless a signal comes meanwhile by which the user wants no more: `None` then.
+pub async fn unless_stopped<T>(work: impl Future<Output = T>) -> Option<T> {
+    let Ok(mut signals) = listen() else {
+        return Some(work.await);
+    };
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return Some(done),
+            Some(signal) = signals.recv() => {
+                if ENDING.contains(&signal) {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
 /// Takes them from now on. Those that end srun, and those that only pass.
 pub fn listen() -> std::io::Result<mpsc::Receiver<u8>> {
     let kinds = [

@@ -8,10 +8,11 @@ use crate::cli::render::data::{self, Document, step as structured};
 use crate::cli::render::show_step;
 use crate::cli::render::step_columns::{Row, step_word};
 use crate::cli::{link, output, process};
-use spur_core::api::{JobFilter, Reply, Request};
+use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
 use spur_core::id::StepKind;
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepState;
+use spur_core::slurm::codes;
 
 /// What every failure to load steps begins with.
 const PREFIX: &str = "slurm_get_job_steps error";
@@ -59,6 +60,27 @@ fn meant(row: &Row, text: &str) -> bool {
     by_job && step.is_none_or(|step| step == step_word(row.step.kind))
 }
 
+/// Refuses a step of a job that is not there.
+fn known(text: &str) -> Result<(), Failure> {
+    let job = text.split_once('.').map_or(text, |(job, _)| job);
+    let Ok(target) = job.parse() else {
+        return Ok(());
+    };
+    let filter = JobFilter {
+        targets: vec![target],
+        all_states: true,
+        ..JobFilter::default()
+    };
+    let Reply::Jobs(jobs) = ask(&Request::Jobs { filter }, PREFIX)? else {
+        return Err(worded(PREFIX, &link::unexpected()));
+    };
+    if jobs.is_empty() {
+        let text = codes::message(RefusalKind::InvalidJobId);
+        return Err(Failure::plain(format!("{PREFIX}: {text}"), 1));
+    }
+    Ok(())
+}
+
 /// All running steps, or those of a job, or one.
 pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let asked = data::asked(options)?;
@@ -78,6 +100,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
             output::print("No job steps in the system\n");
             return Ok(0);
         };
+        known(text)?;
         let shown = if text.contains('.') {
             text.to_owned()
         } else {

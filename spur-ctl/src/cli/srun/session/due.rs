@@ -1,7 +1,7 @@
 //! What falls due while a step runs.
 
 use super::super::printer::Printer;
-use super::super::{err, say};
+use super::super::{err, say, verbose};
 use super::{Node, Session};
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ impl Session<'_> {
         self.due.report.get_or_insert(now + GATHER);
         if let Some(wait) = self.wait.take() {
             self.waited = wait;
-            say(
+            verbose(
                 self.options,
                 format_args!("First task exited. Terminating job in {}s", wait.as_secs()),
             );
@@ -69,7 +69,7 @@ impl Session<'_> {
             if failed {
                 err(line);
             } else {
-                super::super::verbose(self.options, line);
+                verbose(self.options, line);
             }
         }
     }
@@ -81,10 +81,10 @@ impl Session<'_> {
             self.report();
         }
         if take(&mut self.due.first_exit, now) {
-            err(format_args!(
-                "First task exited {}s ago",
-                self.waited.as_secs()
-            ));
+            say(
+                self.options,
+                format_args!("First task exited {}s ago", self.waited.as_secs()),
+            );
             for line in self.tasks.states() {
                 say(self.options, line);
             }
