@@ -42,7 +42,7 @@ fn input(socket: &UnixStream, text: &str, task: Option<u32>, eof: bool) {
 }
 
 #[test]
-fn those_who_attach_hear_what_comes_from_then_on() {
+fn those_who_attach_hear_what_was_said_last_and_what_comes() {
     let bench = Bench::new();
     let mut spec = bench.sh("echo before; read line; echo \"after $line\"; echo wrong >&2; exit 3");
     stdin_all(&mut spec);
@@ -65,7 +65,7 @@ fn those_who_attach_hear_what_comes_from_then_on() {
         let heard = rest(viewer);
         assert_eq!(
             (heard.text(), heard.stderr.as_str()),
-            ("after word\n", "wrong\n")
+            ("before\nafter word\n", "wrong\n")
         );
         assert_eq!(heard.exits[0].code, 3);
         assert!(heard.ended.is_some());

@@ -322,8 +322,9 @@ async fn the_commands_show_a_job_to_those_who_may_see_it() {
         assert_eq!(spur(&controller, 65_534, &["fence", verb, "1"]), denied);
         let unknown = says("Invalid job id specified");
         assert_eq!(spur(&controller, 0, &["fence", verb, "99"]), unknown);
-        let nonsense = says("Invalid job id: 1_2");
-        assert_eq!(spur(&controller, 0, &["fence", verb, "1_2"]), nonsense);
+        assert_eq!(spur(&controller, 0, &["fence", verb, "1_2"]), unknown);
+        let nonsense = says("Invalid job id: x");
+        assert_eq!(spur(&controller, 0, &["fence", verb, "x"]), nonsense);
     }
     let alone = says("name a job, or run this within one");
     assert_eq!(spur(&controller, 0, &["fence", "show"]), alone);

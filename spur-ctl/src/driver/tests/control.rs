@@ -103,7 +103,7 @@ async fn tasks_are_commanded_one_by_one_or_all_at_once() {
         table(&bench),
         [
             "1 PENDING None 1_[0-2,4,6,9%3]",
-            "2 CANCELLED None 1_3",
+            "2 CANCELLED JobHeldUser 1_3",
             "3 PENDING None 1_5",
             "4 CANCELLED None 1_[7-8%3]"
         ]
