@@ -458,6 +458,19 @@ impl JobTarget {
         };
         self.tasks.as_ref().is_none_or(tasks) && self.offset.is_none_or(component)
     }
+
+    /// Just this record of an array, whose number may be the array's too; any other job by its number.
+    #[must_use]
+    pub fn of(job: &JobView) -> Self {
+        let Some(array) = &job.array else {
+            return job.id.into();
+        };
+        Self {
+            job: array.job,
+            tasks: Some(array.all()),
+            offset: None,
+        }
+    }
 }
 
 impl From<JobId> for JobTarget {

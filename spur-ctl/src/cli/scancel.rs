@@ -180,10 +180,9 @@ fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Troub
     let mut worst = 0;
     if options.on("interactive") || needs_looking(options) {
         let (chosen, over) = confirmed(options, &target)?;
-        target.filter.ids = chosen;
-        target.filter.targets.clear();
+        target.filter.targets = chosen;
         worst = report(options, target.step, blow, &over);
-        if target.filter.ids.is_empty() {
+        if target.filter.targets.is_empty() {
             if over.is_empty() {
                 none_match(options);
             }
@@ -204,7 +203,7 @@ fn strike(options: &Options, mut target: Target, blow: Blow) -> Result<u8, Troub
         // Of jobs that were named each hears why; what others a filter meant is not known.
         Err(Trouble::Refused(refusal)) => {
             let targets = target.filter.targets.iter().map(|target| target.job);
-            let named: BTreeSet<JobId> = target.filter.ids.iter().copied().chain(targets).collect();
+            let named: BTreeSet<JobId> = targets.collect();
             if named.is_empty() {
                 return Err(Trouble::Refused(refusal));
             }
@@ -235,7 +234,7 @@ fn needs_looking(options: &Options) -> bool {
 }
 
 /// The jobs that pass every filter and, with `-i`, that the user agrees to; and those that were named and are over already.
-fn confirmed(options: &Options, target: &Target) -> Result<(Vec<JobId>, Over), Trouble> {
+fn confirmed(options: &Options, target: &Target) -> Result<(Vec<JobTarget>, Over), Trouble> {
     let mut filter = target.filter.clone();
     let named = !filter.targets.is_empty();
     filter.all_states |= named && filter.states.is_empty();
@@ -264,14 +263,14 @@ fn confirmed(options: &Options, target: &Target) -> Result<(Vec<JobId>, Over), T
             let (name, partition) = (&job.spec.name, &job.spec.partition);
             let what = match target.step {
                 Some(step) => format!("step_id={}", StepId { job: job.id, step }),
-                None => format!("job_id={}", job.id),
+                None => format!("job_id={}", JobTarget::of(&job)),
             };
             agreed(&format!(
                 "Cancel {what} name={name} partition={partition} [y/n]? "
             ))
         };
         if meant && (!options.on("interactive") || question()) {
-            chosen.push(job.id);
+            chosen.push(JobTarget::of(&job));
         }
     }
     Ok((chosen, over))

@@ -133,6 +133,49 @@ fn tasks_run_what_a_file_says() {
     cluster.down();
 }
 
+/// `--full` comes to a step once, by its srun; a job without a script has steps alone. `-i` asks for steps by their own name, and does not
+/// ask for what is over; what ended of an array stays so when the rest is requeued.
+#[test]
+fn signals_and_requeues_reach_just_what_they_are_for() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(1, 1);
+    let script = "printf '%s\\n' 'trap \"echo got >> got\" USR1' ': > up' 'until test -e end; do sleep 0.05; done' > task
+         job=$(sbatch --parsable -o /dev/null --wrap 'trap : USR1; srun sh task & wait; wait; wait')
+         until test -e up; do sleep 0.05; done; scancel --full -s USR1 $job
+         until test -s got; do sleep 0.05; done; sleep 0.5; wc -l < got
+         echo n | scancel -i $job.0 | sed s/$job/JOB/; : > end
+         while squeue -h -j $job -t all -o %T | grep -q RUNNING; do sleep 0.1; done
+         echo y | scancel -i $job 2>&1 | sed s/$job/JOB/
+         rm -f up got end
+         salloc -Q sh -c 'srun sh task & until test -e up; do sleep 0.05; done; scancel --full -s USR1 $SLURM_JOB_ID
+           until test -s got; do sleep 0.05; done; : > end; wait'; wc -l < got";
+    let output = sh(&cluster, NOBODY, script);
+    assert_eq!(
+        output.good(),
+        "1\nCancel step_id=JOB.0 name=wrap partition=gpu [y/n]? \
+         scancel: error: Kill job error on job id JOB: Job/step already completing or completed\n1\n"
+    );
+    let script = "job=$(sbatch --parsable -o /dev/null --requeue --array=1-2 --wrap ': > up$SLURM_ARRAY_TASK_ID; test $SLURM_ARRAY_TASK_ID = 1 || sleep 1000')
+         until test -e up1 && test -e up2; do sleep 0.05; done
+         until squeue -h -t all -j ${job}_1 -o %T | grep -q COMPLETED; do sleep 0.1; done
+         scontrol requeue incomplete $job
+         until scontrol show job ${job}_2 | grep -q Restarts=1; do sleep 0.1; done
+         scontrol show job ${job}_1 | grep -oE 'JobState=[A-Z]*|Restarts=.'; scancel $job
+         job=$(sbatch --parsable -o /dev/null --array=1-2 --wrap ': > now$SLURM_ARRAY_TASK_ID; sleep 1000')
+         until test -e now1 && test -e now2; do sleep 0.05; done
+         for task in 2 1; do echo y | scancel -i ${job}_$task | sed s/$job/JOB/; until ! squeue -h -j ${job}_$task | grep -q ' R '; do sleep 0.1; done
+           squeue -h -r -j $job -t R -o %K; done";
+    let output = sh(&cluster, NOBODY, script);
+    assert_eq!(
+        output.good(),
+        "JobState=COMPLETED\nRestarts=0\nCancel job_id=JOB_2 name=wrap partition=gpu [y/n]? 1\n\
+         Cancel job_id=JOB_1 name=wrap partition=gpu [y/n]? "
+    );
+    cluster.down();
+}
+
 #[test]
 fn jobs_may_have_more_tasks_than_cpus() {
     if !possible() {

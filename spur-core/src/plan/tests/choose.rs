@@ -82,7 +82,16 @@ fn a_node_range_takes_what_is_there() {
         gpus_per_node: gpus(8),
         ..batch()
     };
-    assert_eq!(placed(&mut world, range), "n2:c0:g0-7:t1 n3:c0:g0-7:t1");
+    assert_eq!(
+        placed(&mut world, range.clone()),
+        "n2:c0:g0-7:t1 n3:c0:g0-7:t1"
+    );
+
+    // --use-min-nodes: no more than it needs.
+    let mut world = World::new(3, 8);
+    let mut least = range;
+    least.extras_mut().use_min_nodes = true;
+    assert_eq!(placed(&mut world, least), "n1:c0:g0-7:t1");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn named(name: &str, prefix: &str) -> Result<Vec<JobTarget>, Failure> {
     };
     let waits = |state: JobState| !state.is_terminal();
     let jobs = jobs.iter().filter(|job| waits(job.state));
-    let found: Vec<JobTarget> = jobs.map(|job| JobTarget::from(job.id)).collect();
+    let found: Vec<JobTarget> = jobs.map(|job| JobTarget::of(job)).collect();
     if found.is_empty() {
         return Err(Failure::plain(format!("No jobs with name '{name}'"), 1));
     }
@@ -149,7 +149,7 @@ fn incomplete(of: &[JobTarget], prefix: &str) -> Result<Vec<JobTarget>, Failure>
     };
     let runs = |state| matches!(state, JobState::Running | JobState::Suspended);
     let jobs = jobs.iter().filter(|job| runs(job.state));
-    Ok(jobs.map(|job| JobTarget::from(job.id)).collect())
+    Ok(jobs.map(|job| JobTarget::of(job)).collect())
 }
 
 /// Says of each job why it was refused; the answer is the exit code.
