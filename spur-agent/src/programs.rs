@@ -349,6 +349,7 @@ pub fn env(order: &JobOrder, context: &str) -> Vec<(&'static str, String)> {
         ("SLURM_JOB_START_TIME", (order.started.0 / 1000).to_string()),
         ("SLURM_JOB_END_TIME", end),
         ("SLURM_JOB_RESTART_COUNT", order.restarts.to_string()),
+        ("SLURM_JOB_LICENSES", order.licenses.clone()),
     ];
     if let Some(here) = order.here() {
         env.push(("SLURMD_NODENAME", here.name.to_string()));

@@ -58,6 +58,17 @@ pub struct Caller {
     pub operator: bool,
 }
 
+/// One kind of license.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LicenseView {
+    /// Name.
+    pub name: String,
+    /// How many there are.
+    pub total: u32,
+    /// How many jobs hold; more than there are after the configuration took some away.
+    pub used: u32,
+}
+
 /// What a client may ask. The owner inside a [`JobSpec`] is overwritten by the controller, whatever a client puts there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -298,6 +309,8 @@ pub enum Request {
     },
     /// Make, change or take away a partition, a node's settings, a reservation or an account (operators).
     Manage(Box<Manage>),
+    /// Licenses, how many there are and how many jobs hold.
+    Licenses,
     /// List reservations.
     Reservations,
     /// What the configuration says, as far as everybody may know.
@@ -394,6 +407,8 @@ pub enum Reply {
     WouldStart(Box<WouldStart>),
     /// Names of what was made, changed or taken away.
     Managed(Vec<String>),
+    /// Licenses.
+    Licenses(Vec<LicenseView>),
     /// Reservations, in order of name.
     Reservations(Vec<Reservation>),
     /// Keys of the configuration with their values.

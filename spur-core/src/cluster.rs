@@ -38,6 +38,7 @@ use crate::event::Event;
 use crate::id::{Generation, JobId, NodeId, NodeName, Uid};
 use crate::job::Job;
 use crate::job::array::Arrays;
+use crate::job::licenses::Licenses;
 use crate::manage::Managed;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
@@ -97,6 +98,9 @@ pub struct Cluster {
     /// What users had `scrontab` keep, as written.
     #[serde(default)]
     pub crontabs: BTreeMap<Uid, String>,
+    /// How many licenses there are.
+    #[serde(default)]
+    pub licenses: Licenses,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -138,6 +142,7 @@ impl Cluster {
                 topology,
                 max_array_size,
                 default_memory,
+                licenses,
             } => {
                 let new = update::Configuration {
                     cluster,
@@ -148,6 +153,7 @@ impl Cluster {
                     topology,
                     max_array_size: *max_array_size,
                     default_memory: *default_memory,
+                    licenses,
                 };
                 self.on_configured(&new, fx)
             }

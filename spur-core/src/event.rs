@@ -3,6 +3,7 @@
 use crate::denial::DenialCount;
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::TaskSet;
+use crate::job::licenses::Licenses;
 use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::{Sharing, StepShare};
@@ -90,6 +91,9 @@ pub enum Event {
         /// Memory of jobs that ask for none, in partitions that say nothing of it.
         #[serde(default)]
         default_memory: MemoryRequest,
+        /// How many licenses there are.
+        #[serde(default)]
+        licenses: Licenses,
     },
     /// An agent connected.
     NodeConnected(NodeHello),

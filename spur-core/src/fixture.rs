@@ -144,6 +144,7 @@ impl World {
         };
         world.does(Event::Configured {
             max_array_size: 0,
+            licenses: crate::job::licenses::Licenses::default(),
             default_memory: Default::default(),
             cluster: "test".to_owned(),
             partitions: vec![partition("gpu")],

@@ -6,6 +6,7 @@ pub mod change;
 pub mod extras;
 pub mod gpus;
 pub mod het;
+pub mod licenses;
 pub mod limits;
 pub mod spec;
 pub mod state;

@@ -13,6 +13,7 @@ mod groups;
 mod guards;
 mod kind;
 pub(crate) mod layout;
+mod licenses;
 pub mod mix;
 mod order;
 pub mod outlook;

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use spur_core::agent::programs::NodePrograms;
 use spur_core::event::Event;
 use spur_core::id::NodeName;
+use spur_core::job::licenses::{self, Licenses};
 use spur_core::node::NodeConfig;
 use spur_core::partition::Partition;
 use spur_core::resources::MemoryRequest;
@@ -67,6 +68,8 @@ struct Raw {
     mail_domain: Option<String>,
     #[serde(default)]
     programs: programs::RawPrograms,
+    #[serde(default)]
+    licenses: BTreeMap<String, u32>,
 }
 
 /// What of accounts is enforced (Slurm's `AccountingStorageEnforce`).
@@ -156,6 +159,8 @@ pub struct Config {
     pub mailer: Mailer,
     /// What agents run around jobs.
     pub programs: NodePrograms,
+    /// How many licenses there are.
+    pub licenses: Licenses,
 }
 
 /// The accounting record.
@@ -226,6 +231,7 @@ impl Config {
             topology: self.topology.clone(),
             max_array_size: self.max_array_size,
             default_memory: self.default_memory,
+            licenses: self.licenses.clone(),
         }
     }
 
@@ -290,6 +296,23 @@ fn check_numbers(max_array_size: u32, node_timeout: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Licenses by name, none of them 0.
+fn check_licenses(all: BTreeMap<String, u32>) -> Result<Licenses, String> {
+    for (name, count) in &all {
+        if !licenses::is_name(name) {
+            return Err(format!(
+                "licenses: {name:?}: use a name without blanks, and without any of ,;:=|&*()"
+            ));
+        }
+        if *count == 0 {
+            return Err(format!(
+                "licenses: {name} = 0: use at least 1, or leave it out"
+            ));
+        }
+    }
+    Ok(all.into_iter().collect())
+}
+
 impl Raw {
     fn check(self) -> Result<Config, String> {
         let Self {
@@ -312,6 +335,7 @@ impl Raw {
             mail_prog,
             mail_domain,
             programs,
+            licenses,
         } = self;
         check_name(&cluster)?;
         check_numbers(max_array_size, node_timeout)?;
@@ -357,6 +381,7 @@ impl Raw {
                 domain: mail_domain,
             },
             programs: programs::check(programs)?,
+            licenses: check_licenses(licenses)?,
         })
     }
 }

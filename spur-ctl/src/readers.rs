@@ -9,6 +9,7 @@ use rows::Rows;
 use spur_core::api::{JobLines, JobView, NodeView, Stats};
 use spur_core::id::{JobId, NodeId, NodeName};
 use spur_core::job::het::HetPart;
+use spur_core::job::licenses::Licenses;
 use spur_core::manage::accounts::Accounts;
 use spur_core::manage::reservation::Reservation;
 use spur_core::partition::Partition;
@@ -48,6 +49,8 @@ pub struct View {
     pub topology: Arc<Topology>,
     /// Reservations in order of name.
     pub reservations: Arc<Vec<Reservation>>,
+    /// How many licenses there are.
+    pub licenses: Arc<Licenses>,
     /// Accounts, users and qualities of service.
     pub accounts: Arc<Accounts>,
     /// Counters.

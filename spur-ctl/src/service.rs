@@ -274,6 +274,7 @@ impl Service {
             }
             Request::IdleGpus => usage::idle_gpus(&view, caller).into(),
             Request::Reservations => Reply::Reservations(view.reservations.to_vec()).into(),
+            Request::Licenses => queries::licenses(&view).into(),
             Request::Accounts => Reply::Accounts(Box::new(view.accounts.as_ref().clone())).into(),
             Request::Manage(request) => self.manage(&view, caller, request).await?.into(),
             Request::ResetStats => {

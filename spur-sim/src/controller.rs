@@ -388,6 +388,7 @@ impl Controller {
 fn configuration() -> Event {
     Event::Configured {
         max_array_size: 0,
+        licenses: spur_core::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "sim".to_owned(),
         partitions: vec![open_partition("sim", 512)],

@@ -16,7 +16,7 @@ record!(JobOrder = JobOrder {
     req job, req generation, req cluster, req owner, req name, req account, req partition, req qos, req index,
     req tasks, req cpus_per_task, req cpus_per_task_set, req tasks_set, req tasks_per_node, opt mem_per_cpu,
     opt mem_per_node, req work_dir, req submit_host, req started, req time_limit, req restarts, opt array,
-    opt het, def node_timeout,
+    opt het, def node_timeout, def licenses,
 } and nodes or roll);
 record!(HetOrder = HetOrder { req leader, rep variables });
 record!(HealthCheck = HealthCheck { req program, req interval, rep states });

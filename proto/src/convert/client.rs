@@ -4,9 +4,9 @@ use super::{BadMessage, Wire, optional, required};
 use crate::wire;
 use spur_core::api::{
     AccountFilter, AccountedJob, Explanation, GpuNow, Grant, GrantNode, IdleGpu, JobFilter,
-    JobLines, JobView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release, Reply,
-    Request, RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, SetCrontab, StartBasis,
-    StartEstimate, Stats, StepView, Stop, Stopped, UsageReport, WouldStart,
+    JobLines, JobView, LicenseView, NodeEvent, NodeRows, NodeView, Refusal, RefusalKind, Release,
+    Reply, Request, RequestCount, RunKey, SeriesKind, SeriesPoint, SeriesView, SetCrontab,
+    StartBasis, StartEstimate, Stats, StepView, Stop, Stopped, UsageReport, WouldStart,
 };
 use spur_core::id::JobId;
 use spur_core::job::array::{ArrayView, JobTarget, TaskSet};
@@ -69,6 +69,7 @@ choice!(
         Reservation,
         ReservationDeleted,
         DeadLine,
+        Licenses,
     }
 );
 choice!(StepState = StepState { Running, Ended });
@@ -238,6 +239,7 @@ record!(StepSpec = StepSpec {
     rep nodelist, def request_id, def sharing, opt relative, def overcommit, def plane, rep exclude, opt memory,
     def patient,
 });
+record!(LicenseView = LicenseView { req name, req total, req used });
 record!(JobFilter = JobFilter {
     rep ids, rep users, rep partitions, rep names, rep states, req all_states, rep nodes, rep accounts,
     def estimates, rep targets, def visible,
@@ -385,6 +387,7 @@ variants!(Request = CallRequest in call_request {
     unit Topology;
     unit State;
     unit Reservations;
+    unit Licenses;
     unit Configuration;
     unit Accounts;
     unit Reconfigure;
@@ -442,6 +445,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Accounts;
     list Managed;
     list Reservations;
+    list Licenses;
     list Configuration;
     list PerJob;
     list Jobs;

@@ -62,6 +62,7 @@ pub fn job(node: &Node, job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         started: Millis(1_000),
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
+        licenses: String::new(),
         array: None,
         het: None,
         node_timeout: 0,

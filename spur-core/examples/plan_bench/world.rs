@@ -203,6 +203,7 @@ fn cluster(nodes: u32) -> Cluster {
     };
     let configured = Event::Configured {
         max_array_size: 0,
+        licenses: spur_core::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "bench".to_owned(),
         partitions: vec![partition],

@@ -56,6 +56,7 @@ pub(super) fn job(job: u32, generation: u64, gpus: &[u32]) -> JobOrder {
         started: Millis(0),
         time_limit: TimeLimit::Unlimited,
         restarts: 0,
+        licenses: String::new(),
         array: None,
         het: None,
         node_timeout: 0,

@@ -78,6 +78,9 @@ pub struct JobOrder {
     /// Seconds of silence after which the controller gives the node up, so that the job may run elsewhere; 0: not known.
     #[serde(default)]
     pub node_timeout: u64,
+    /// `--licenses`, as written.
+    #[serde(default)]
+    pub licenses: String,
 }
 
 /// What a component of a heterogeneous job tells its tasks.

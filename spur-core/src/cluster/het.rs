@@ -131,6 +131,8 @@ impl Cluster {
         if generation <= self.generation {
             return Err("the generation is not new");
         }
+        let jobs = parts.iter().filter_map(|(id, _)| self.jobs.get(id));
+        self.licensed(jobs)?;
         let mut changed: BTreeMap<NodeId, Node> = BTreeMap::new();
         let mut states = Vec::new();
         for (id, shares) in parts {

@@ -14,6 +14,7 @@ use super::Cluster;
 use crate::effect::Effects;
 use crate::id::{JobId, NodeId};
 use crate::job::Job;
+use crate::job::licenses::Licenses;
 use crate::job::state::JobState;
 use crate::node::Node;
 use crate::partition::Partition;
@@ -67,6 +68,9 @@ pub(super) struct Index {
     jobs: BTreeMap<JobId, (Millis, Due)>,
     /// When waiting jobs that want few switches take any number: worth a planning pass, and among `begins`.
     patient: BTreeMap<JobId, Millis>,
+    /// Licenses of jobs that run, and the sum.
+    licensed: BTreeMap<JobId, Licenses>,
+    licenses: Licenses,
     /// What else becomes due of jobs, also in `due`.
     beside: BTreeMap<JobId, (Millis, Due)>,
     nodes: BTreeMap<NodeId, Vec<(Millis, Due)>>,
@@ -78,6 +82,9 @@ impl Index {
         self.ties.leave(id);
         if let Some(Some(load)) = self.running.remove(&id) {
             self.flows.subtract(&load);
+        }
+        if let Some(own) = self.licensed.remove(&id) {
+            self.licenses.subtract(&own);
         }
         if let Some(entry) = self.jobs.remove(&id) {
             self.due.remove(&entry);
@@ -106,6 +113,11 @@ impl Index {
                 let load = flow::load(job, None, partitions);
                 load.iter().for_each(|load| self.flows.add(load));
                 self.running.insert(job.id, load);
+                let own = job.spec.licenses();
+                if !own.is_empty() {
+                    self.licenses.add(&own);
+                    self.licensed.insert(job.id, own);
+                }
             }
             JobState::Completed
             | JobState::Failed
@@ -282,6 +294,20 @@ impl Cluster {
     /// How nodes hang together.
     pub(crate) fn fabric(&self) -> &Fabric {
         &self.index.fabric
+    }
+
+    /// Licenses that jobs hold.
+    #[must_use]
+    pub fn licenses_used(&self) -> &Licenses {
+        &self.index.licenses
+    }
+
+    /// Licenses that no job holds.
+    #[must_use]
+    pub fn licenses_free(&self) -> Licenses {
+        let mut free = self.licenses.clone();
+        free.subtract(self.licenses_used());
+        free
     }
 
     /// The shape of a node.

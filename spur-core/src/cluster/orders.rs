@@ -62,6 +62,7 @@ impl Cluster {
             started: job.started?,
             time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
             restarts: job.restarts,
+            licenses: spec.extras().licenses.clone(),
             array: self.array_task(id),
             het: self.het_order(id, rolls),
             node_timeout: self.node_timeout,

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::id::{Generation, JobId, NodeId, StepKind};
 use crate::job::Job;
 use crate::job::het::HetPart;
+use crate::job::licenses::Licenses;
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, JobState, Reason, next};
 use crate::job::step::{Sharing, Step, StepShare, StepState};
@@ -89,6 +90,7 @@ impl Cluster {
             return Err("the generation is not new");
         }
         self.placeable(job, start.shares, &BTreeMap::new())?;
+        self.licensed(std::iter::once(job))?;
         self.start_job(at, id, state, start, fx);
         Ok(())
     }
@@ -138,6 +140,17 @@ impl Cluster {
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
         self.tell_begin(at, id, fx);
+    }
+
+    /// Whether there are licenses enough for these jobs together.
+    pub(super) fn licensed<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> Taken {
+        let mut wanted = Licenses::default();
+        jobs.for_each(|job| wanted.add(&job.spec.licenses()));
+        if wanted.is_empty() || self.licenses_free().lacks(&wanted).is_none() {
+            Ok(())
+        } else {
+            Err("too few licenses are free")
+        }
     }
 
     /// Whether the job can have these shares now. Nodes that are in `changed` count as they are there.

@@ -4,6 +4,7 @@ use super::{Cluster, Index};
 use crate::id::{Generation, JobId, NodeId, NodeName, Uid};
 use crate::job::Job;
 use crate::job::array::Arrays;
+use crate::job::licenses::Licenses;
 use crate::manage::Managed;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
@@ -44,6 +45,8 @@ pub(super) struct Stored {
     managed: Managed,
     #[serde(default)]
     crontabs: BTreeMap<Uid, String>,
+    #[serde(default)]
+    licenses: Licenses,
 }
 
 impl From<Stored> for Cluster {
@@ -67,6 +70,7 @@ impl From<Stored> for Cluster {
             default_memory: stored.default_memory,
             managed: stored.managed,
             crontabs: stored.crontabs,
+            licenses: stored.licenses,
             index: Index::default(),
         };
         // States from before partitions could be changed do not say how they are configured.

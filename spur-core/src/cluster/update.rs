@@ -4,6 +4,7 @@ use super::{Cluster, Taken};
 use crate::effect::Effects;
 use crate::id::{JobId, NodeName};
 use crate::job::admit::starting_priority;
+use crate::job::licenses::Licenses;
 use crate::job::state::{JobState, Reason};
 use crate::node::NodeConfig;
 use crate::partition::{Partition, PartitionState};
@@ -32,6 +33,7 @@ pub(super) struct Configuration<'a> {
     pub(super) topology: &'a Topology,
     pub(super) max_array_size: u32,
     pub(super) default_memory: MemoryRequest,
+    pub(super) licenses: &'a Licenses,
 }
 
 impl Cluster {
@@ -43,6 +45,7 @@ impl Cluster {
         self.node_timeout = new.node_timeout;
         self.max_array_size = new.max_array_size;
         self.default_memory = new.default_memory;
+        self.licenses.clone_from(new.licenses);
         self.node_config.clone_from(new.node_config);
         if self.topology != *new.topology {
             self.topology.clone_from(new.topology);

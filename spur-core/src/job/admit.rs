@@ -53,7 +53,7 @@ pub fn admit(cluster: &Cluster, spec: &mut JobSpec, at: Millis) -> Result<Admitt
     rights::reservations(cluster, spec)?;
     waits::array(cluster, spec)?;
     waits::dependency(cluster, spec)?;
-    check::kept(spec)?;
+    check::kept(cluster, spec)?;
     times::fill(spec);
     shape(cluster, spec, partition, at)?;
     times::check(spec, at)?;
@@ -128,7 +128,7 @@ pub fn beside(
         rights::reservations(cluster, new)?;
     }
     if before.licenses != after.licenses || before.tmp_mib != after.tmp_mib {
-        check::kept(new)?;
+        check::kept(cluster, new)?;
     }
     let place = |spec: &JobSpec| {
         (

@@ -4,6 +4,7 @@
 //! the agent once, so that a hundred thousand pending jobs cost little memory.
 
 use super::extras::Extras;
+use super::licenses::Licenses;
 use crate::id::{Gid, Uid};
 use crate::resources::{GpuCount, MemoryRequest};
 use crate::time::{Millis, TimeLimit};
@@ -177,6 +178,12 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// The licenses that it asks for; none if what is written is no list of such, which is not admitted.
+    #[must_use]
+    pub fn licenses(&self) -> Licenses {
+        Licenses::read(&self.extras().licenses).unwrap_or_default()
+    }
+
     /// What few jobs say; all of it empty for the others.
     pub fn extras(&self) -> &Extras {
         self.extras.as_deref().unwrap_or(Extras::nothing())

@@ -96,6 +96,8 @@ pub enum Reason {
     ReservationDeleted,
     /// `DeadLine`: it could no longer end in time.
     DeadLine,
+    /// `Licenses`: too few licenses are free.
+    Licenses,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -245,6 +247,7 @@ impl Reason {
             Self::Reservation => "its reservation has not begun",
             Self::ReservationDeleted => "its reservation is no more",
             Self::DeadLine => "it can no longer end by its deadline",
+            Self::Licenses => "too few of the licenses that it asks for are free",
         }
     }
 }

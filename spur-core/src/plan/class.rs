@@ -4,6 +4,7 @@
 use super::ask::Ask;
 use crate::id::{JobId, NodeId};
 use crate::job::Job;
+use crate::job::licenses::Licenses;
 use crate::job::limits::Size;
 use crate::job::spec::Switches;
 use crate::time::{Millis, TimeLimit};
@@ -32,6 +33,8 @@ pub(crate) struct Class {
     pub(crate) shunned: BTreeSet<NodeId>,
     /// Nodes where something of its last run may go on: they have not said that they are clean.
     pub(crate) unclean: BTreeSet<NodeId>,
+    /// Licenses that each of its jobs takes.
+    pub(crate) licenses: Licenses,
     /// The heterogeneous job that its only job leads.
     pub(crate) leads: Option<JobId>,
     /// The limit with which its jobs may start at the least, if not only with their own.
@@ -58,6 +61,7 @@ impl Class {
             reservation: spec.extras().reservation.clone(),
             shunned: job.avoid.union(&job.uncleaned).copied().collect(),
             unclean: job.uncleaned.clone(),
+            licenses: spec.licenses(),
             leads: job.het.filter(|part| part.leads()).map(|part| part.leader),
             time_min,
             deadline: spec.extras().deadline.filter(|_| time_min.is_some()),

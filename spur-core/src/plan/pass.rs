@@ -14,6 +14,7 @@ use super::filter::Features;
 use super::fit;
 use super::guards::Guards;
 use super::kind::{Kind, Set};
+use super::licenses::Free;
 use super::order::{Line, Lines};
 use super::outlook::{Amount, Outlook, Pool, Reserved};
 use super::policy::{self, Claim, Key};
@@ -81,6 +82,7 @@ pub(super) struct Pass<'a> {
     holes: Vec<Vec<Holes>>,
     features: Option<Features<'a>>,
     reserved: BTreeMap<JobId, Reserved>,
+    licenses: Free,
     tasks: Tasks,
     plan: Plan,
 }
@@ -115,6 +117,7 @@ impl<'a> Pass<'a> {
             holes: Vec::new(),
             features: None,
             reserved: BTreeMap::new(),
+            licenses: Free::of(cluster),
             tasks: Tasks::default(),
             plan: Plan::default(),
         }
@@ -275,12 +278,18 @@ impl<'a> Pass<'a> {
         (kind, position, limit): (&mut Kind<'a>, usize, TimeLimit),
     ) -> Verdict {
         let job = key.job;
+        let waiting = self.cluster.jobs.get(&job);
+        let licensed = self.licenses.check(&kind.class.licenses, waiting, self.at);
+        if let Err(wait) = licensed {
+            return Verdict::Barred(wait);
+        }
         let (longest, least) = self.limits(kind, limit);
-        let starts = |pass: &Self, partition, with, shares| {
+        let starts = |pass: &mut Self, kind: &Kind<'_>, with, shares| {
+            pass.licenses.take(&kind.class.licenses);
             Verdict::Starts(vec![Placement {
                 job,
                 shares,
-                backfilled: pass.is_headed(partition),
+                backfilled: pass.is_headed(kind.partition),
                 time_limit: (with != limit).then_some(with),
             }])
         };
@@ -298,12 +307,12 @@ impl<'a> Pass<'a> {
             Ok(Tried::Fits(found)) => {
                 let (with, shares) = self.stretch(job, kind, (found, longest));
                 self.take((kind.partition, self.until(with)), &shares);
-                return starts(self, kind.partition, with, shares);
+                return starts(self, kind, with, shares);
             }
         };
         let kept = self.keep(key, (kind, position, least), (ask, barred.as_ref()));
         if let Kept::Now(shares) = kept {
-            return starts(self, kind.partition, least, shares);
+            return starts(self, kind, least, shares);
         }
         let own = self.heads(kind.partition, &ask);
         Verdict::Waits(own, matches!(kept, Kept::Later))

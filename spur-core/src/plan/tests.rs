@@ -1,6 +1,7 @@
 mod choose;
 mod devices;
 mod learned;
+mod licenses;
 mod limits;
 mod queue;
 mod random;

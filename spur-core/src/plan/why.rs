@@ -142,6 +142,7 @@ pub fn is_kept(reason: Reason) -> bool {
         | Reason::Priority
         | Reason::Resources
         | Reason::BeginTime
+        | Reason::Licenses
         | Reason::Cleaning => false,
         Reason::JobHeldUser
         | Reason::JobHeldAdmin

@@ -226,6 +226,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::Reservation => "Reservation",
         Reason::ReservationDeleted => "ReservationDeleted",
         Reason::DeadLine => "DeadLine",
+        Reason::Licenses => "Licenses",
     }
 }
 

@@ -212,6 +212,7 @@ fn job(env: &mut Env, facts: &Facts<'_>) {
     env.set("SLURM_JOB_END_TIME", facts.end_secs());
     env.default("SLURM_SUBMIT_DIR", facts.work_dir);
     env.default("SLURM_SUBMIT_HOST", facts.submit_host);
+    env.set_unless_empty("SLURM_JOB_LICENSES", facts.licenses);
     if facts.restarts > 0 {
         env.set("SLURM_RESTART_COUNT", facts.restarts);
     }

@@ -37,6 +37,7 @@ impl Writer {
         self.publisher.draft.nodes.clear();
         self.publisher.draft.partitions = Arc::new(self.cluster.partitions.clone());
         self.publisher.draft.topology = Arc::new(self.cluster.topology.clone());
+        self.publisher.draft.licenses = Arc::new(self.cluster.licenses.clone());
         self.publisher.draft.cluster.clone_from(&self.cluster.name);
         self.managed();
         let jobs: Vec<JobId> = self.cluster.jobs.keys().copied().collect();

@@ -35,14 +35,12 @@ const RLIMITS_MAX: usize = 64;
 /// Refuses what is too large.
 pub(super) fn check(request: &Request) -> Result<(), Refusal> {
     match request {
+        Request::TestOnly { spec } => spec_fits(spec),
         Request::Submit { spec, payload } => {
             spec_fits(spec)?;
             payload.as_ref().map_or(Ok(()), payload_fits)
         }
-        Request::Run { spec, step, .. } => {
-            spec_fits(spec)?;
-            step_fits(step)
-        }
+        Request::Run { spec, step, .. } => spec_fits(spec).and_then(|()| step_fits(step)),
         Request::Step { step, .. } => step_fits(step),
         Request::SubmitHet { specs, payload } => {
             components_fit(specs)?;
@@ -57,6 +55,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Jobs { filter }
         | Request::JobLines { filter, .. } => filter_fits(filter),
         Request::Hold { jobs } | Request::Release { jobs } => list("job list", jobs.len()),
+        Request::Control { jobs, .. } => list("job list", jobs.len()),
         Request::UpdateJob { name, comment, .. } => {
             text("name", name.as_deref().unwrap_or(""), TEXT_MAX)?;
             text("comment", comment.as_deref().unwrap_or(""), COMMENT_MAX)
@@ -66,12 +65,10 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
             text("reason", reason.as_deref().unwrap_or(""), TEXT_MAX)
         }
         Request::Accounting { filter, .. } => account_fits(filter),
-        Request::Control { jobs, .. } => list("job list", jobs.len()),
         Request::ChangeJobs { jobs, change } => {
             list("job list", jobs.len())?;
             change_fits(change)
         }
-        Request::TestOnly { spec } => spec_fits(spec),
         Request::SetCrontab(set) => crontab_fits(set),
         Request::Manage(request) => manage_fits(request),
         Request::Ping
@@ -97,6 +94,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Explain { .. }
         | Request::State
         | Request::Reservations
+        | Request::Licenses
         | Request::Accounts
         | Request::Reconfigure
         | Request::ResetStats

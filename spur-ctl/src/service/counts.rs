@@ -121,6 +121,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         Request::UpdateNode { .. } => (3002, "REQUEST_UPDATE_NODE"),
         Request::UpdatePartition { .. } => (3005, "REQUEST_UPDATE_PARTITION"),
         Request::Manage(request) => managed(request),
+        Request::Licenses => (2031, "REQUEST_LICENSE_INFO"),
         Request::Reservations => (2024, "REQUEST_RESERVATION_INFO"),
         Request::Accounts => (2022, "REQUEST_SHARE_INFO"),
         Request::Stats => (2035, "REQUEST_STATS_INFO"),

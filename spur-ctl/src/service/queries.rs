@@ -6,10 +6,12 @@ use crate::readers::View;
 use crate::readers::rows::Chunk;
 use crate::usage::Usage;
 use spur_core::api::{
-    Caller, JobFilter, JobLines, JobView, LinesMaker, NodeView, Refusal, RefusalKind, Reply, Stats,
+    Caller, JobFilter, JobLines, JobView, LicenseView, LinesMaker, NodeView, Refusal, RefusalKind,
+    Reply, Stats,
 };
 use spur_core::id::JobId;
-use spur_core::job::state::Reason;
+use spur_core::job::licenses::Licenses;
+use spur_core::job::state::{JobState, Reason};
 use spur_core::manage::Setting;
 use spur_core::manage::reservation::Reservation;
 use std::collections::BTreeMap;
@@ -188,6 +190,21 @@ pub(super) fn nodes(view: &View) -> Reply {
 
 pub(super) fn partitions(view: &View) -> Reply {
     Reply::Partitions(view.partitions.to_vec())
+}
+
+/// Licenses, by name. Those that jobs hold and that are configured no more are left out.
+pub(super) fn licenses(view: &View) -> Reply {
+    let mut used = Licenses::default();
+    let holds = |job: &&Arc<JobView>| matches!(job.state, JobState::Running | JobState::Suspended);
+    for job in view.jobs.iter().filter(holds) {
+        used.add(&job.spec.licenses());
+    }
+    let each = view.licenses.iter().map(|(name, total)| LicenseView {
+        name: name.to_owned(),
+        total,
+        used: used.count(name),
+    });
+    Reply::Licenses(each.collect())
 }
 
 pub(super) fn topology(view: &View) -> Reply {

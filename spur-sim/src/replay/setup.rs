@@ -161,6 +161,7 @@ pub(super) fn events(setup: &Setup, trace: &Trace) -> Vec<Event> {
     let partitions: BTreeSet<&str> = trace.jobs.iter().map(partition_of).collect();
     let configured = Event::Configured {
         max_array_size: 0,
+        licenses: spur_core::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "replay".to_owned(),
         partitions: partitions

@@ -252,3 +252,28 @@ fn a_crontab_is_kept_and_its_entries_run() {
     });
     cluster.down();
 }
+
+#[test]
+fn licenses_are_counted_over_the_cluster() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(2, 0);
+    cluster.configure("licenses = { matlab = 2, ansys = 1 }");
+    cluster.await_idle();
+    let script = "first=$(sbatch --parsable -o first -L matlab:2 --wrap 'until test -e go; do sleep 0.05; done; srun printenv SLURM_JOB_LICENSES')
+        until scontrol show lic matlab | grep -q Used=2; do sleep 0.05; done
+        second=$(sbatch --parsable -o second -L matlab,ansys --wrap true)
+        until squeue -h -j $second -o %r | grep -q Licenses; do sleep 0.05; done
+        srun -L ansys true; echo $?; squeue -h -O JobID:3,Licenses:16,Reason:10; squeue -h -L ansys -o %W; scontrol show lic
+        sbatch -L matlab:3 --wrap true; sbatch -L nastran --wrap true
+        : > go; while squeue -h | grep -q .; do sleep 0.05; done; cat first; scontrol -o show licenses ansys";
+    let output = cluster.run(NOBODY, &["timeout", "120", "sh", "-c", script]);
+    let due = "0\n2  matlab,ansys    Licenses  \n1  matlab:2        None      \nmatlab,ansys\n\
+               LicenseName=ansys\n    Total=1 Used=0 Free=1 Reserved=0 Remote=no\n\
+               LicenseName=matlab\n    Total=2 Used=2 Free=0 Reserved=0 Remote=no\n\
+               matlab:2\nLicenseName=ansys Total=1 Used=0 Free=1 Reserved=0 Remote=no\n";
+    let refused = "sbatch: error: Batch job submission failed: Invalid license specification\n";
+    assert_eq!((output.out.as_str(), output.err), (due, refused.repeat(2)));
+    cluster.down();
+}

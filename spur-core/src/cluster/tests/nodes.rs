@@ -308,6 +308,7 @@ fn a_node_keeps_its_number_and_an_operators_partition_state_outlives_a_reconfigu
     let cluster = "test".to_owned();
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster,
         partitions,

@@ -226,6 +226,7 @@ impl Writer {
         };
         self.does(Event::Configured {
             max_array_size: 0,
+            licenses: [("matlab".to_owned(), 5)].into_iter().collect(),
             default_memory: MemoryRequest::PerCpu(512),
             cluster,
             partitions: vec![gpu],
@@ -410,6 +411,7 @@ impl Writer {
             batch: true,
             reservation: false,
         });
+        warned.extras_mut().licenses = "matlab:2".to_owned();
         let job = self.start(warned);
         self.does(Event::Warned { job });
         let mut told = gang(1, 1);

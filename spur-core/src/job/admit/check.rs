@@ -4,6 +4,7 @@ use super::{bounds, features, missing, refuse};
 use crate::api::{Refusal, RefusalKind};
 use crate::cluster::Cluster;
 use crate::id::NodeName;
+use crate::job::licenses::Licenses;
 use crate::job::limits::Size;
 use crate::job::spec::JobSpec;
 use crate::node::Node;
@@ -49,14 +50,9 @@ pub(super) fn names(
 }
 
 /// What may be asked for and is not there.
-pub(super) fn kept(spec: &JobSpec) -> Result<(), Refusal> {
+pub(super) fn kept(cluster: &Cluster, spec: &JobSpec) -> Result<(), Refusal> {
     let extras = spec.extras();
-    if !extras.licenses.is_empty() {
-        return Err(refuse(
-            RefusalKind::InvalidLicense,
-            "there are no licenses on this cluster",
-        ));
-    }
+    licenses(cluster, &extras.licenses)?;
     if extras.tmp_mib > 0 {
         return Err(refuse(
             RefusalKind::NodeConfigUnavailable,
@@ -64,6 +60,24 @@ pub(super) fn kept(spec: &JobSpec) -> Result<(), Refusal> {
         ));
     }
     Ok(())
+}
+
+/// Licenses that the cluster has, and no more than it has of them.
+fn licenses(cluster: &Cluster, asked: &str) -> Result<(), Refusal> {
+    let no = |text| Err(refuse(RefusalKind::InvalidLicense, text));
+    let Some(wanted) = Licenses::read(asked) else {
+        return no(format!(
+            "{asked:?} is no list of licenses as name:count,name"
+        ));
+    };
+    match cluster.licenses.lacks(&wanted) {
+        Some(name) => no(format!(
+            "it asks for {} of {name}, and the cluster has {}",
+            wanted.count(name),
+            cluster.licenses.count(name)
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Registered, or named by a partition so that it may register.

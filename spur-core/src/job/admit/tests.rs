@@ -58,6 +58,7 @@ fn without_defaults_a_job_gets_the_longest_time_and_all_memory() {
     let partitions = vec![bare];
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster,
         partitions,
@@ -410,6 +411,7 @@ fn a_partition_whose_nodes_have_not_all_registered_is_trusted() {
     }];
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster,
         partitions,

@@ -29,6 +29,7 @@ fn world(features: &[&str]) -> World {
     };
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],
@@ -143,6 +144,7 @@ fn a_partitions_jobs_have_so_many_cpus_of_a_node_together() {
     capped.max_cpus_per_node = 4;
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![capped, partition("other")],

@@ -3,11 +3,13 @@
 
 use super::{Pass, Verdict};
 use crate::id::JobId;
+use crate::job::licenses::Licenses;
 use crate::job::state::Reason;
 use crate::plan::Placement;
 use crate::plan::bits::Bits;
 use crate::plan::class::ClassId;
 use crate::plan::kind::Kind;
+use crate::plan::licenses::Free;
 use crate::plan::outlook::Reserved;
 use crate::plan::policy::{self, Claim, Key};
 use crate::plan::reserve::{Wanted, end_of};
@@ -53,6 +55,9 @@ impl<'a> Pass<'a> {
     fn unbarred(&mut self, members: &[Member]) -> Result<(), Wait> {
         for member in members {
             let prepared = self.with_kind(member.class, |pass, kind| {
+                let waiting = pass.cluster.jobs.get(&member.job);
+                pass.licenses
+                    .check(&kind.class.licenses, waiting, pass.at)?;
                 pass.prepared(kind, member.limit).map(drop)
             });
             prepared??;
@@ -129,6 +134,7 @@ impl<'a> Pass<'a> {
                         .filter_map(|node| self.rooms.position(node))
                         .for_each(|at| used.set(at));
                     self.take((partition, until), &shares);
+                    self.license(member, Free::take);
                     undo.push((partition, before));
                     let job = member.job;
                     let backfilled = self.is_headed(partition);
@@ -140,6 +146,9 @@ impl<'a> Pass<'a> {
                     });
                 }
                 None => {
+                    for member in members.iter().take(placed.len()) {
+                        self.license(member, Free::give_back);
+                    }
                     for ((partition, before), one) in undo.into_iter().zip(placed).rev() {
                         self.uncount(partition, &one.shares);
                         before
@@ -154,6 +163,13 @@ impl<'a> Pass<'a> {
         Some(placed)
     }
 
+    /// Takes a component's licenses out of what is free, or gives them back.
+    fn license(&mut self, member: &Member, act: fn(&mut Free, &Licenses)) {
+        if let Some(class) = self.cluster.queue().classes.get(member.class) {
+            act(&mut self.licenses, &class.licenses);
+        }
+    }
+
     /// A place for one component beside those that were taken, as in Slurm on nodes of its own if it can be; its partition, and when its
     /// limit ends it.
     fn place_one(
@@ -162,6 +178,9 @@ impl<'a> Pass<'a> {
         kind: &mut Kind<'a>,
         used: &Bits,
     ) -> Option<(usize, Millis, Vec<NodeShare>)> {
+        if !self.licenses.has(&kind.class.licenses) {
+            return None;
+        }
         let (mut ask, until, barred) = self.prepared(kind, member.limit).ok()?;
         // What was found before the first component was taken holds after it as well; what fails after it is not to be remembered.
         let failed = kind.failed_for(&mut ask, (member.job, self.at), self.cluster);

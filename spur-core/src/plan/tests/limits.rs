@@ -20,6 +20,7 @@ fn world(nodes: u32, edit: impl FnOnce(&mut Partition), topology: Topology) -> W
     edit(&mut lim);
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![lim, partition("gpu")],
@@ -274,6 +275,7 @@ fn jobs_that_never_have_a_place_keep_nothing_from_others() {
     capped.max_cpus_per_node = 4;
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![capped, partition("gpu")],

@@ -96,6 +96,7 @@ fn tier_then_priority_then_niceness_then_age() {
     let partitions = tiers.to_vec();
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster,
         partitions,
@@ -129,6 +130,7 @@ fn tier_then_priority_then_niceness_then_age() {
 fn configure(world: &mut World, partitions: &[&str]) {
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: partitions.iter().map(|name| partition(name)).collect(),

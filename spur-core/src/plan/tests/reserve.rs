@@ -47,6 +47,7 @@ fn unlimited(nodes: u32) -> World {
     let max_time = TimeLimit::Unlimited;
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![crate::partition::Partition {

@@ -50,6 +50,7 @@ fn configure(world: &mut World, topology: Topology, weights: &[(&str, u32)]) {
     };
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],

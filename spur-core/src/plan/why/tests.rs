@@ -522,6 +522,7 @@ fn features_that_no_node_has_and_nodes_that_are_not_there_are_named() {
     let only = vec![NodeName::new("n1").unwrap(), NodeName::new("n2").unwrap()];
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![Partition {

@@ -62,6 +62,7 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::MaxMemPerLimit
         | Reason::Reservation
         | Reason::ReservationDeleted
+        | Reason::Licenses
         | Reason::DeadLine => said(),
     }
 }

@@ -34,6 +34,7 @@ pub(super) struct Facts<'a> {
     pub(super) started: Millis,
     pub(super) time_limit: TimeLimit,
     pub(super) restarts: u32,
+    pub(super) licenses: &'a str,
     pub(super) array: Option<ArrayTask>,
     /// Variables that describe all components of a heterogeneous job.
     pub(super) components: &'a [String],
@@ -62,6 +63,7 @@ impl<'a> From<&'a JobOrder> for Facts<'a> {
             started: order.started,
             time_limit: order.time_limit,
             restarts: order.restarts,
+            licenses: &order.licenses,
             array: order.array,
             components: order.het.as_ref().map_or(&[], |het| &het.variables),
         }
@@ -97,6 +99,7 @@ impl<'a> Facts<'a> {
             started: view.started.unwrap_or(view.submitted),
             time_limit: spec.time_limit.unwrap_or(TimeLimit::Unlimited),
             restarts: view.restarts,
+            licenses: &spec.extras().licenses,
             // Allocations are no arrays.
             array: None,
             components: &[],

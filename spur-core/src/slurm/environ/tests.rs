@@ -61,6 +61,7 @@ fn job(shares: Vec<NodeShare>) -> JobOrder {
         started: Millis(1_000_000_000),
         time_limit: TimeLimit::Secs(3600),
         restarts: 0,
+        licenses: String::new(),
         array: None,
         het: None,
         node_timeout: 0,

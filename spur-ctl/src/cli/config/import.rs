@@ -2,6 +2,7 @@
 
 use super::programs::Programs;
 use super::slurm::Line;
+use spur_core::job::licenses::Licenses;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -108,6 +109,7 @@ struct Import {
     switches: Vec<(bool, String)>,
     defaults: (Pairs, Pairs),
     programs: Programs,
+    licenses: Licenses,
 }
 
 /// Carries it over.
@@ -182,6 +184,10 @@ impl Import {
                 why.into_iter()
                     .for_each(|why| self.left(at, &format!("{key}={value}"), why));
             }
+            "licenses" => match Licenses::read(value) {
+                Some(licenses) => self.licenses.add(&licenses),
+                None => self.left(at, &format!("{key}={value}"), "not a list of name:count"),
+            },
             "mailprog" => drop(self.top.insert("mail_prog", quoted(value))),
             "maildomain" => drop(self.top.insert("mail_domain", quoted(value))),
             "maxmempercpu" | "maxmempernode" | "jobdefaults" => {
@@ -321,6 +327,12 @@ impl Import {
             let _written = writeln!(text, "{key} = {value}");
         }
         text.push_str(&self.programs.write());
+        if !self.licenses.is_empty() {
+            text.push_str("\n[licenses]\n");
+        }
+        for (name, count) in self.licenses.iter() {
+            let _written = writeln!(text, "{} = {count}", quoted(name));
+        }
         for (name, pairs) in std::mem::take(&mut self.partitions) {
             self.write_partition(&mut text, &name, pairs);
         }
@@ -420,7 +432,8 @@ mod tests {
         NodeName=n[1-4] CPUs=64 RealMemory=1000 Gres=gpu:h200:8 Features=a100,ib State=UNKNOWN\n\
         PartitionName=DEFAULT MaxTime=1-00:00:00\n\
         PartitionName=gpu Nodes=n[1-4] Default=YES DefaultTime=01:00:00 State=UP AllowGroups=ml OverSubscribe=FORCE:4\n\
-        PartitionName=all Nodes=ALL MaxNodes=2 JobDefaults=DefCpuPerGPU=4 PowerDownOnIdle=NO\n";
+        PartitionName=all Nodes=ALL MaxNodes=2 JobDefaults=DefCpuPerGPU=4 PowerDownOnIdle=NO\n\
+        Licenses=fluent:30,ansys@server=100\n";
 
     #[test]
     fn what_is_imported_is_a_configuration_and_the_rest_is_named() {
@@ -439,6 +452,8 @@ mod tests {
         assert_eq!((config.cluster.as_str(), config.min_job_age), ("base", 200));
         assert_eq!(config.mailer.program(), std::path::Path::new("/opt/mail"));
         assert_eq!(config.mailer.domain.as_deref(), Some("example.org"));
+        let licenses: Vec<_> = config.licenses.iter().collect();
+        assert_eq!(licenses, [("ansys@server", 100), ("fluent", 30)]);
         assert_eq!(config.partitions.len(), 2);
         let gpu = &config.partitions[0];
         assert_eq!(

@@ -67,7 +67,7 @@ pub fn main(options: &Options, what: &str, rest: &[String]) -> Result<u8, Failur
         () if is("hostlist", 5) => hosts::fold(which, false),
         () if is("hostlistsorted", 9) => hosts::fold(which, true),
         () if is("jobs", 1) || is("jobid", 1) => jobs::show(options, name),
-        () if is("licenses", 2) => others::licenses(options),
+        () if is("licenses", 2) => others::licenses(options, name),
         () if is("nodes", 1) || is("nodename", 1) => nodes::show(options, name),
         () if is("partitions", 2) || is("partitionname", 2) => nodes::partitions(options, name),
         () if is("reservations", 1) || is("reservationname", 1) => {

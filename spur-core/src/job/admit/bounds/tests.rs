@@ -21,6 +21,7 @@ fn world(there: u32) -> World {
     let nodes = |nodes: &[u32]| Some(nodes.iter().map(|at| name(*at)).collect());
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![

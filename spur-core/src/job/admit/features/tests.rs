@@ -24,6 +24,7 @@ fn world(limit: impl FnOnce(&mut Partition)) -> World {
     };
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![gpu, small],

@@ -107,6 +107,7 @@ fn configure(stream: &mut Stream, switches: bool, weights: bool) {
     };
     stream.apply(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![partition("gpu")],

@@ -11,6 +11,7 @@ fn configured(world: &mut World, edit: impl FnOnce(&mut Partition), topology: To
     edit(&mut gpu);
     world.does(Event::Configured {
         max_array_size: 0,
+        licenses: crate::job::licenses::Licenses::default(),
         default_memory: Default::default(),
         cluster: "test".to_owned(),
         partitions: vec![gpu],

@@ -7,7 +7,7 @@ use crate::cli::flags::getopt::Options;
 use crate::cli::render::data::{self, Document, Number, reservation as structured};
 use crate::cli::render::{show_reservation, show_topology};
 use crate::cli::{link, output, process};
-use spur_core::api::{Reply, Request};
+use spur_core::api::{LicenseView, Reply, Request};
 
 /// `scontrol show reservation [NAME]`.
 pub fn reservations(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
@@ -37,18 +37,58 @@ pub fn reservations(options: &Options, which: Option<&str>) -> Result<u8, Failur
     Ok(0)
 }
 
-/// `scontrol show licenses`: none are counted.
-pub fn licenses(options: &Options) -> Result<u8, Failure> {
-    let Some(asked) = data::asked(options)? else {
+/// `scontrol show licenses [NAME]`.
+pub fn licenses(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
+    let asked = data::asked(options)?;
+    let prefix = "slurm_load_licenses error";
+    let Reply::Licenses(mut found) = ask(&Request::Licenses, prefix)? else {
+        return Err(worded(prefix, &link::unexpected()));
+    };
+    let none = found.is_empty();
+    found.retain(|one| which.is_none_or(|name| name == one.name));
+    if let Some(asked) = asked {
+        let cluster = cluster()?;
+        let mut doc = Document::begin(asked);
+        doc.list("licenses", &found, license);
+        doc.number("last_update", Number::Is(process::now().secs()));
+        finish(options, doc, &cluster, None);
+        return Ok(0);
+    }
+    if none {
         output::print("No licenses configured in Slurm.\n");
         return Ok(0);
+    }
+    if let Some(name) = which.filter(|_| found.is_empty()) {
+        output::print(&format!("License {name} not found\n"));
+        return Ok(1);
+    }
+    let gap = if options.on("oneliner") {
+        " "
+    } else {
+        "\n    "
     };
-    let cluster = cluster()?;
-    let mut doc = Document::begin(asked);
-    doc.list("licenses", None::<u8>, |_, _| ());
-    doc.number("last_update", Number::Is(process::now().secs()));
-    finish(options, doc, &cluster, None);
+    let record = |one: &LicenseView| {
+        let (name, total, used) = (&one.name, one.total, one.used);
+        let free = total.saturating_sub(used);
+        format!(
+            "LicenseName={name}{gap}Total={total} Used={used} Free={free} Reserved=0 Remote=no\n"
+        )
+    };
+    output::print(&found.iter().map(record).collect::<String>());
     Ok(0)
+}
+
+/// A license in structured output.
+fn license(doc: &mut Document, one: &LicenseView) {
+    doc.text("LicenseName", &one.name);
+    doc.int("Total", one.total);
+    doc.int("Used", one.used);
+    doc.int("Free", one.total.saturating_sub(one.used));
+    doc.bool("Remote", false);
+    doc.int("Reserved", 0);
+    doc.int("LastConsumed", 0);
+    doc.int("LastDeficit", 0);
+    doc.int("LastUpdate", 0);
 }
 
 /// `scontrol show topology [NAME]`: nothing at all where none is configured, as Slurm.
