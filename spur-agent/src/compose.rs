@@ -247,6 +247,7 @@ fn tasks(
                 pid: None,
                 gpus: place.gpus,
                 conf: place.conf,
+                preserve: matches!(source, Source::Client(open) if open.preserve_env),
             },
             base,
         )

@@ -37,7 +37,7 @@ impl Place {
             .env("PATH", "/usr/bin:/bin")
             .env(
                 "SPUR_CONTROLLER",
-                format!("unix:{}/none.sock", self.dir.path().display()),
+                format!("unix:{}/none/none.sock", self.dir.path().display()),
             )
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
@@ -50,6 +50,29 @@ impl Place {
             output.status.code().unwrap()
         )
     }
+}
+
+/// A controller that restarts is away for a moment: whoever asks then waits for it, and is told only of what came after.
+#[test]
+fn a_controller_that_is_away_for_a_moment_is_waited_for() {
+    let place = Place::new();
+    let path = place.dir.path().join("late.sock");
+    let asked = Command::new(env!("CARGO_BIN_EXE_spur"))
+        .arg("squeue")
+        .env_clear()
+        .env("SPUR_CONTROLLER", format!("unix:{}", path.display()))
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    drop(listener.accept().unwrap());
+    let output = asked.wait_with_output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "slurm_load_jobs error: Zero Bytes were transmitted or received\n"
+    );
 }
 
 /// By either name it is the program beside, which the build put there.

@@ -123,7 +123,17 @@ pub struct Task<'a> {
     pub gpus: &'a [Gpu],
     /// A file of our configuration that is there, for programs that look at `SLURM_CONF`; empty: none.
     pub conf: &'a str,
+    /// Whether the numbers of nodes and tasks stay as they are where the step was asked for (`srun --preserve-env`).
+    pub preserve: bool,
 }
+
+/// What [`Task::preserve`] keeps, where it is set.
+const PRESERVED: [&str; 4] = [
+    "SLURM_NNODES",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_TASKS_PER_NODE",
+];
 
 /// The environment of a task: `NAME=VALUE` entries in order of name, each name once, no NUL inside. Of repeated names in `base`
 /// the last counts; what is not `NAME=VALUE` is dropped.
@@ -138,11 +148,17 @@ pub fn task<B: AsRef<[u8]>>(task: &Task<'_>, base: &[B]) -> Vec<Vec<u8>> {
     if task.step.step == StepKind::Batch && env.get("SLURM_GET_USER_ENV") == Some("1") {
         login(&mut env, &facts);
     }
+    let preserved = PRESERVED.map(|name| env.get(name).map(str::to_owned));
     job(&mut env, &facts);
     env.default_unless_empty("SLURM_CONF", task.conf);
     match task.step.step {
         StepKind::Batch => batch_step(&mut env, task, &facts),
         StepKind::Numbered(number) => numbered_step(&mut env, task, &facts, number, inside),
+    }
+    if task.preserve {
+        for (name, value) in PRESERVED.iter().zip(preserved) {
+            value.into_iter().for_each(|value| env.set(name, value));
+        }
     }
     this_task(&mut env, task);
     env.default("TMPDIR", "/tmp");

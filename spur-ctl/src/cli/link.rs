@@ -8,10 +8,11 @@ use spur_core::slurm::codes;
 use spur_proto::client::{self, CallError, Client, Line};
 use spur_proto::reply::Jobs;
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// How often a submission tries to reach a controller that is not there: it may be starting again. Ten seconds, as Slurm's commands
+/// How often a command tries to reach a controller that is not there: it may be starting again. Ten seconds, as Slurm's commands
 /// try by its `MessageTimeout`.
 pub const CONNECT_TRIES: u32 = 20;
 /// How often a step of a job that runs tries: a minute.
@@ -90,14 +91,40 @@ pub fn run<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Asks one thing, without a runtime: for commands that ask and end.
+/// Asks one thing, without a runtime: for commands that ask and end. Some patience while nobody listens, as a controller may be
+/// starting again; nothing was sent then, so that it is safe to try again.
 pub fn question(request: &Request) -> Result<Reply, Trouble> {
+    until_reached(|address| client::ask(address, request))
+}
+
+/// [`question`], for those who want to know at once whether anybody is there, or can do without the answer.
+pub fn question_once(request: &Request) -> Result<Reply, Trouble> {
     client::ask(&address(), request).map_err(trouble)
 }
 
 /// Asks for jobs that are read one by one with [`each`]: of a long list, most of the time would go to the memory of all.
 pub fn jobs(request: &Request) -> Result<Jobs, Trouble> {
-    client::ask_jobs(&address(), request).map_err(trouble)
+    until_reached(|address| client::ask_jobs(address, request))
+}
+
+fn until_reached<T>(ask: impl Fn(&str) -> Result<T, CallError>) -> Result<T, Trouble> {
+    let address = address();
+    let mut answer = ask(&address);
+    for _ in 1..CONNECT_TRIES {
+        let away = matches!(answer, Err(CallError::Unreachable { .. }));
+        if !away || !may_come_back(&address) {
+            break;
+        }
+        std::thread::sleep(CONNECT_PAUSE);
+        answer = ask(&address);
+    }
+    answer.map_err(trouble)
+}
+
+/// Whether a controller can be expected at this address: at a path in a folder that is not even there, none has ever been.
+fn may_come_back(address: &str) -> bool {
+    let folder = client::unix_path(address).and_then(Path::parent);
+    folder.is_some_and(Path::is_dir)
 }
 
 /// The jobs of an answer, in turn. After an error there is no other.
@@ -164,9 +191,9 @@ fn request_id(request: &Request) -> Option<u64> {
     Some(spec.request_id).filter(|id| *id != 0)
 }
 
-/// Whether the controller's address is one at all: what is none is no better the next time.
+/// See [`may_come_back`].
 fn is_somewhere() -> bool {
-    client::unix_path(&address()).is_some()
+    may_come_back(&address())
 }
 
 /// Connects once.

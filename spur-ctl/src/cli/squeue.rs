@@ -60,7 +60,7 @@ fn nodes_exist(query: &Query) -> Result<(), Failure> {
     if query.filter.nodes.is_empty() {
         return Ok(());
     }
-    let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
+    let Ok(Reply::Nodes(nodes)) = link::question_once(&Request::Nodes) else {
         return Ok(());
     };
     let known = |name: &NodeName| nodes.iter().any(|view| view.node.name == *name);

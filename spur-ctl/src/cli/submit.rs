@@ -48,7 +48,7 @@ pub fn refused(command: Command, spec: &JobSpec, trouble: &Trouble, verbose: boo
     if trouble.kind() != Some(RefusalKind::InvalidPartition) {
         return failure;
     }
-    let Ok(Reply::Partitions(known)) = link::question(&Request::Partitions) else {
+    let Ok(Reply::Partitions(known)) = link::question_once(&Request::Partitions) else {
         return failure;
     };
     failure.nearest(
@@ -64,7 +64,7 @@ pub fn tell_unknown(command: Command, account: Option<&str>, qos: Option<&str>) 
     if account.is_none() && qos.is_none() {
         return;
     }
-    let Ok(Reply::Accounts(accounts)) = link::question(&Request::Accounts) else {
+    let Ok(Reply::Accounts(accounts)) = link::question_once(&Request::Accounts) else {
         return;
     };
     let account = account.filter(|name| accounts.in_use() && accounts.account(name).is_none());

@@ -125,6 +125,7 @@ fn build(job: &JobOrder, step: &StepOrder, local: u32, gpus: &[Gpu], base: &[&st
             pid: Some(99),
             gpus,
             conf: "/etc/spur/spur.toml",
+            preserve: false,
         },
         base,
     ))
@@ -442,6 +443,35 @@ fn a_job_submitted_from_within_a_job_starts_afresh() {
 }
 
 #[test]
+fn a_step_keeps_the_numbers_of_its_script_where_it_is_told_to() {
+    let job = job(vec![share(4, [], 4), share(4, [], 4)]);
+    let one = step(&job, StepKind::Numbered(0), vec![0]);
+    let base = ["SLURM_JOB_ID=42", "SLURM_NNODES=3", "SLURM_NTASKS=6"];
+    let of = |preserve| {
+        let task = Task {
+            job: &job,
+            step: &one,
+            local: 0,
+            pid: None,
+            gpus: &[],
+            conf: "",
+            preserve,
+        };
+        text(super::task(&task, &base))
+    };
+    let kept = of(true);
+    assert_eq!(value(&kept, "SLURM_NNODES"), Some("3"));
+    assert_eq!(value(&kept, "SLURM_NTASKS"), Some("6"));
+    assert_eq!(
+        value(&kept, "SLURM_NPROCS"),
+        value(&of(false), "SLURM_NPROCS"),
+        "was not set"
+    );
+    assert_ne!(value(&of(false), "SLURM_NTASKS"), Some("6"));
+    assert_ne!(value(&of(false), "SLURM_NNODES"), Some("3"));
+}
+
+#[test]
 fn numbers_of_neighbours_fold() {
     for (numbers, text) in [
         (vec![], ""),
@@ -465,7 +495,7 @@ proptest! {
         for kind in [StepKind::Batch, StepKind::Numbered(0)] {
             let step = step(&job, kind, vec![0, 1]);
             let gpus = stand_ins();
-            let wanted = Task { job: &job, step: &step, local, pid: None, gpus: &gpus, conf: "" };
+            let wanted = Task { job: &job, step: &step, local, pid: None, gpus: &gpus, conf: "", preserve: false };
             let env = task(&wanted, &base);
             let mut names: Vec<_> = env.iter().map(|entry| entry.split(|b| *b == b'=').next().unwrap()).collect();
             prop_assert!(names.iter().all(|name| !name.is_empty()));

@@ -75,8 +75,7 @@ pub(super) static ROWS: &[Flag] = &[
         SRUN,
         "keep SLURM_NNODES and SLURM_NTASKS as they are",
     )
-    .short('E')
-    .ineffective("a step describes itself"),
+    .short('E'),
     val("prolog", "PROGRAM", SRUN, "run before the step").env(SRUN, "PROLOG"),
     opt("pty", "FD", SRUN, "give task 0 a terminal"),
     on(

@@ -262,7 +262,7 @@ fn node(options: &Options, list: &str, pairs: Pairs) -> Result<u8, Failure> {
 
 /// Resuming a node does not give it the fence that it lacks: says so, instead of leaving it to be found out.
 fn still_drained(resumed: &[String]) {
-    let Ok(Reply::Nodes(nodes)) = link::question(&Request::Nodes) else {
+    let Ok(Reply::Nodes(nodes)) = link::question_once(&Request::Nodes) else {
         return;
     };
     let is = |name: &NodeName| resumed.iter().any(|resumed| resumed == name.as_str());

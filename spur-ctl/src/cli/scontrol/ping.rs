@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(super) fn main(options: &Options) -> Result<u8, Failure> {
     let asked = data::asked(options)?;
     let begun = Instant::now();
-    let answer = link::question(&Request::Ping);
+    let answer = link::question_once(&Request::Ping);
     let latency = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     let (host, cluster, up) = match answer {
         Ok(Reply::Pong { host, cluster, .. }) => (host, cluster, true),

@@ -181,8 +181,14 @@ fn the_kernels_gpu_scheduler_is_metered_from_when_it_is_loaded() {
     // Who shares a ring waits for it about as long as the other works.
     assert!(metered_work(&metered.meter, &one, 0, "compute").queue_ns > 400_000_000);
     assert_eq!(metered.meter.lost(), 0);
-    let holders = metered.meter.holders(|major, _| major == 226).unwrap();
-    assert_eq!(holders, [], "nobody has a node open any more");
+    let mut holders = metered.meter.holders(|major, _| major == 226).unwrap();
+    // Of others on this machine, such as a udev that looks at new devices, nobody knows.
+    holders.retain(|holder| {
+        [&one, &two, &three]
+            .map(|job| job.id)
+            .contains(&holder.cgroup_id)
+    });
+    assert_eq!(holders, [], "no job has a node open any more");
     metered.meter.release_gpu().unwrap();
     assert!(!metered.meter.coverage().counts(Source::Gpu));
 }

@@ -1,7 +1,7 @@
 //! `scontrol show job`.
 
 use super::super::{ask, worded};
-use super::{cluster, finish, view};
+use super::{cluster, finish, loaded, view};
 use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::link::Trouble;
@@ -30,6 +30,13 @@ struct Named {
     job: JobId,
     task: Option<u32>,
     component: Option<u32>,
+}
+
+impl Named {
+    /// Number 0 means every job to Slurm, and `0_3` task 3 of every array.
+    fn is_every(&self) -> bool {
+        self.job == JobId(0) && self.task.is_none()
+    }
 }
 
 fn unknown() -> Failure {
@@ -62,14 +69,15 @@ fn named(text: &str) -> Result<Named, Failure> {
 pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
     let wanted = which.map(named).transpose()?;
     let asked = data::asked(options)?;
-    let Some(wanted) = wanted else {
+    let Some(wanted) = wanted.filter(|wanted| !wanted.is_every()) else {
         return every(options, asked);
     };
     let jobs = load(&wanted)?;
     if asked.is_none() && jobs.is_empty() {
         return nothing(&wanted);
     }
-    present(options, asked, jobs.into_iter().map(Ok), true)
+    let count = jobs.len();
+    present(options, asked, jobs.into_iter().map(Ok), (count, true))
 }
 
 /// All jobs, each printed before the next is read.
@@ -83,7 +91,13 @@ fn every(options: &Options, asked: Option<Asked>) -> Result<u8, Failure> {
         output::print("No jobs in the system\n");
         return Ok(0);
     }
-    present(options, asked, link::each(&jobs), false)
+    // Each has to be read to be counted.
+    let count = if options.on("verbose") {
+        jobs.rows().count()
+    } else {
+        0
+    };
+    present(options, asked, link::each(&jobs), (count, false))
 }
 
 fn of_all_states() -> JobFilter {
@@ -98,10 +112,13 @@ fn present<J: Borrow<JobView>>(
     options: &Options,
     asked: Option<Asked>,
     jobs: impl Iterator<Item = Result<J, Trouble>>,
-    alone: bool,
+    (count, alone): (usize, bool),
 ) -> Result<u8, Failure> {
     let shown = match asked {
-        None => print(options, jobs),
+        None => {
+            loaded(options, &view([]), count);
+            print(options, jobs)
+        }
         Some(asked) => {
             let cluster = cluster()?;
             let mut view = view([]);
@@ -142,8 +159,9 @@ fn load(wanted: &Named) -> Result<Vec<Arc<JobView>>, Failure> {
         tasks: None,
         offset: wanted.component,
     };
+    let named = wanted.job != JobId(0);
     let filter = JobFilter {
-        targets: vec![target],
+        targets: named.then_some(target).into_iter().collect(),
         ..of_all_states()
     };
     let jobs = match link::question(&Request::Jobs { filter }) {

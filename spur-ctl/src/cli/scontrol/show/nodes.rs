@@ -1,7 +1,7 @@
 //! `scontrol show node` and `scontrol show partition`.
 
 use super::super::{ask, worded};
-use super::{cluster, finish, view};
+use super::{cluster, finish, loaded, view};
 use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::render::data::{self, Document, node, partition};
@@ -46,6 +46,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         finish(options, doc, &cluster, None);
         return Ok(0);
     }
+    loaded(options, &view, nodes.len());
     let details = show_node::Details::of(options.count("details"));
     let one_line = options.on("oneliner");
     let record = |node: &NodeView| show_node::record(&view, node, details, one_line);
@@ -95,6 +96,7 @@ pub fn partitions(options: &Options, which: Option<&str>) -> Result<u8, Failure>
         finish(options, doc, &cluster, None);
         return Ok(0);
     }
+    loaded(options, &view, partitions.len());
     if partitions.is_empty() {
         let text = which.map(|name| format!("Partition {name} not found\n"));
         output::print(text.as_deref().unwrap_or("No partitions in the system\n"));

@@ -1,7 +1,7 @@
 //! What else `scontrol show` shows: reservations, licences, topology, daemons.
 
 use super::super::{ask, worded};
-use super::{cluster, finish, nodes, view};
+use super::{cluster, finish, loaded, nodes, view};
 use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::render::data::{self, Document, Number, reservation as structured};
@@ -26,6 +26,7 @@ pub fn reservations(options: &Options, which: Option<&str>) -> Result<u8, Failur
         finish(options, doc, &cluster, None);
         return Ok(0);
     }
+    loaded(options, &view, found.len());
     if found.is_empty() {
         let text = which.map(|name| format!("Reservation {name} not found\n"));
         output::print(text.as_deref().unwrap_or("No reservations in the system\n"));

@@ -1,7 +1,7 @@
 //! `scontrol show step`, `liststeps`, `listjobs` and `listpids`.
 
 use super::super::{ask, worded};
-use super::{cluster, finish, view};
+use super::{cluster, finish, loaded, view};
 use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::render::data::{self, Document, step as structured};
@@ -95,6 +95,7 @@ pub fn show(options: &Options, which: Option<&str>) -> Result<u8, Failure> {
         finish(options, doc, &cluster, None);
         return Ok(0);
     }
+    loaded(options, &view, rows.len());
     if rows.is_empty() {
         let Some(text) = which else {
             output::print("No job steps in the system\n");

@@ -159,6 +159,7 @@ fn open(
         task_prolog,
         task_epilog,
         cpu_bind: options.value("cpu-bind").unwrap_or_default().to_owned(),
+        preserve_env: options.on("preserve-env"),
         kill_on_bad_exit: kill_on_bad_exit(options),
         time_limit: match job::time_limit(options)? {
             Some(TimeLimit::Secs(secs)) if !own_job => secs,
