@@ -121,6 +121,7 @@ fn spec(step: StepId, cgroup: &Path) -> StepLaunch {
             argv,
             env: Vec::new(),
             cpus: Vec::new(),
+            told: Default::default(),
         }],
         kill_on_bad_exit: false,
         time_limit: 0,

@@ -2,13 +2,13 @@
 
 use crate::launch::{
     AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Pmix, PmixNode, Rlimit, StdinTo, Stdio,
-    StepLaunch, TaskLaunch, Window,
+    StepLaunch, TaskLaunch, Told, Window,
 };
 use serde_bytes::ByteBuf;
 use spur_core::agent::order::{BatchOrder, JobOrder, StepOrder};
 use spur_core::id::StepId;
 use spur_core::resources::{Gpu, IdSet};
-use spur_core::slurm::bind::CpuBind;
+use spur_core::slurm::bind::{self, CpuBind};
 use spur_core::slurm::{environ, raw};
 use spur_proto::wire::{Open, PmixStep, WindowSize, open};
 use std::borrow::Cow;
@@ -273,17 +273,37 @@ fn tasks(
             env_of(local)
         };
         let differs = own
-            .into_iter()
+            .iter()
             .filter(|entry| shared.binary_search(entry).is_err());
         TaskLaunch {
             id: *id,
             argv: argv(*id),
-            env: differs.map(ByteBuf::from).collect(),
+            env: differs
+                .map(|entry| ByteBuf::from(entry.as_slice()))
+                .collect(),
             cpus: bind.of(local as usize, step.task_ids.len(), &cpus),
+            told: told(step, source, local, if local == 0 { &shared } else { &own }),
         }
     });
     let tasks = tasks.collect();
     (shared.into_iter().map(ByteBuf::from).collect(), tasks)
+}
+
+/// What a task hears of its binding, by `--cpu-bind=verbose` and `--gpu-bind=verbose`.
+fn told(step: &StepOrder, source: Source<'_>, local: u32, env: &[Vec<u8>]) -> Told {
+    let Source::Client(open) = source else {
+        return Told::default();
+    };
+    let entry = env
+        .iter()
+        .find_map(|entry| entry.strip_prefix(b"SLURM_TRES_BIND="));
+    let of = entry.map(String::from_utf8_lossy).unwrap_or_default();
+    let all = &step.share.gpus;
+    let own = bind::gpus(&of, local as usize, all);
+    Told {
+        cpus: CpuBind::told(&open.cpu_bind).unwrap_or_default(),
+        gpus: bind::gpus_told(&of, own.as_ref().unwrap_or(all), all).unwrap_or_default(),
+    }
 }
 
 /// The kernel's numbers for CPUs of the inventory; empty when CPUs are declared.

@@ -13,7 +13,7 @@ pub mod supervisor;
 pub use record::{ExitRecord, TaskEnd, exit_record, never_began};
 pub use spec::{
     AgentWatch, Hooks, Input, Mpi, Output, PMI_FD, Pmix, PmixNode, Rlimit, StdinTo, Stdio,
-    StepLaunch, TaskLaunch, Window,
+    StepLaunch, TaskLaunch, Told, Window,
 };
 pub use supervisor::{EndReason, Launcher, Supervisor, remove_dir};
 

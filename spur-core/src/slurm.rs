@@ -10,6 +10,7 @@ pub mod crontab;
 pub mod dependency;
 pub mod digits;
 pub mod directive;
+pub mod distribution;
 pub mod environ;
 pub mod export;
 pub mod filename;

@@ -156,6 +156,18 @@ pub struct TaskLaunch {
     pub env: Vec<ByteBuf>,
     /// CPUs to bind it to; empty: do not bind (also where CPUs are declared rather than real).
     pub cpus: Vec<u32>,
+    /// What it is told of its binding.
+    #[serde(default)]
+    pub told: Told,
+}
+
+/// Lines about a task's binding on its standard error, which were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// How its CPUs were chosen, the beginning of a line; empty: nothing is said of them.
+    pub cpus: String,
+    /// A line about its GPUs; empty: none.
+    pub gpus: String,
 }
 
 /// A soft resource limit.

@@ -10,6 +10,8 @@ use super::terminal;
 use crate::launch::{PMI_FD, StepLaunch, TaskLaunch};
 use crate::{pmix, sys};
 use rustix::fs::{FileType, Mode, OFlags};
+use spur_core::resources::IdSet;
+use spur_core::slurm::bind;
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs;
@@ -314,6 +316,7 @@ impl Child<'_> {
         for warning in warnings {
             complain(node, &warning);
         }
+        self.tell_binding();
         let warn = |warning: String| complain(node, &warning);
         let (error, text) = program::execute(
             (self.spec, self.task, self.pmix),
@@ -324,6 +327,44 @@ impl Child<'_> {
         // The supervisor only logs it.
         drop(status::send(&status, &Status::NoExec(text), None));
         error
+    }
+}
+
+impl Child<'_> {
+    /// Says how the task is bound, where that was asked for, as Slurm's task plugin does.
+    fn tell_binding(&self) {
+        let told = &self.task.told;
+        let mut text = String::new();
+        if !told.gpus.is_empty() {
+            text = format!("{}\n", told.gpus);
+        }
+        if !told.cpus.is_empty() {
+            let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+            let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+            let mask: IdSet = cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
+            let done = if self.task.cpus.is_empty() {
+                ""
+            } else {
+                " set"
+            };
+            let local = self
+                .spec
+                .tasks
+                .iter()
+                .position(|task| task.id == self.task.id);
+            let line = format!(
+                "{} - {}, task {:2} {:2} [{}]: mask {}{done}\n",
+                told.cpus,
+                self.spec.node,
+                self.task.id,
+                local.unwrap_or_default(),
+                std::process::id(),
+                bind::in_hex(&mask),
+            );
+            text.push_str(&line);
+        }
+        // There is nowhere to report that standard error cannot be written.
+        drop(io::stderr().write_all(text.as_bytes()));
     }
 }
 

@@ -5,7 +5,7 @@ use super::note;
 use super::plan::{ChildEnds, End};
 use super::status;
 use super::step::Step;
-use crate::launch::TaskLaunch;
+use crate::launch::{TaskLaunch, Told};
 use crate::programs::{self, Output};
 use crate::sys;
 use serde_bytes::ByteBuf;
@@ -175,6 +175,7 @@ fn start(step: &Step<'_>, task: &TaskLaunch) -> io::Result<Epilog> {
     let after = TaskLaunch {
         argv: vec![step.spec.hooks.epilog.clone()],
         env,
+        told: Told::default(),
         ..task.clone()
     };
     let (wait, go) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;

@@ -165,6 +165,7 @@ pub fn task(id: u32, argv: &[&str]) -> TaskLaunch {
         argv,
         env: vec![bytes(&format!("SLURM_PROCID={id}"))],
         cpus: Vec::new(),
+        told: Default::default(),
     }
 }
 

@@ -5,6 +5,9 @@ use crate::resources::IdSet;
 /// How much of an item's number of repetitions is believed (`map_gpu:0*4`).
 const TIMES_MAX: usize = 65_535;
 
+/// Words before a binding that say how much is told of it.
+const MANNERS: [&str; 4] = ["q", "quiet", "v", "verbose"];
+
 /// How tasks are bound to CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpuBind {
@@ -21,10 +24,9 @@ pub enum CpuBind {
 impl CpuBind {
     /// Reads `[quiet|verbose,]KIND[:LIST]`. What is no kind binds to all.
     pub fn parse(text: &str) -> Self {
-        let manners = ["q", "quiet", "v", "verbose"];
         let mut rest = text;
         while let Some((first, more)) = rest.split_once(',')
-            && manners
+            && MANNERS
                 .iter()
                 .any(|known| first.eq_ignore_ascii_case(known))
         {
@@ -38,6 +40,35 @@ impl CpuBind {
             "mask_cpu" => sets(list, mask).map_or(Self::All, Self::Sets),
             _ => Self::All,
         }
+    }
+
+    /// What a task is told of its binding by `--cpu-bind=verbose`, up to the name of its node, as Slurm words it; `None` where it is not
+    /// asked for. Whether anything is bound at all is not known here.
+    pub fn told(text: &str) -> Option<String> {
+        let mut words = text.split([',', ':', '=']);
+        let asked =
+            |word: &str| word.eq_ignore_ascii_case("v") || word.eq_ignore_ascii_case("verbose");
+        if !words.any(asked) {
+            return None;
+        }
+        let text = text.to_ascii_lowercase();
+        let kind = text
+            .split(',')
+            .find(|word| !MANNERS.contains(word))
+            .unwrap_or_default();
+        let (units, kind) = match kind.split([':', '=']).next().unwrap_or_default() {
+            "none" | "no" => ("", "NONE"),
+            "threads" | "thread" => ("-threads", "MASK"),
+            "cores" | "core" => ("-cores", "MASK"),
+            "sockets" | "socket" => ("-sockets", "MASK"),
+            "ldoms" | "ldom" => ("-ldoms", "MASK"),
+            "map_cpu" => ("", "MAP "),
+            "map_ldom" => ("", "LDMAP "),
+            "mask_ldom" => ("", "LDMASK"),
+            "rank_ldom" => ("", "LDRANK"),
+            _ => ("", "MASK"),
+        };
+        Some(format!("cpu-bind{units}={kind}"))
     }
 
     /// The CPUs of a task, the `local`th of so many on its node, out of those of its step. What lies outside is left out; all where
@@ -73,10 +104,7 @@ pub fn gpus(bind: &str, local: usize, all: &IdSet) -> Option<IdSet> {
     let kind = bind
         .split('+')
         .find_map(|part| part.strip_prefix("gres/gpu:"))?;
-    let kind = kind
-        .strip_prefix("verbose,")
-        .or(kind.strip_prefix("v,"))
-        .unwrap_or(kind);
+    let (_, kind) = manner(kind);
     let (kind, list) = kind.split_once(':')?;
     let positions: IdSet = match kind {
         "per_task" => {
@@ -105,6 +133,61 @@ pub fn gpus(bind: &str, local: usize, all: &IdSet) -> Option<IdSet> {
     } else {
         own
     })
+}
+
+/// Whether a task is to be told of its binding, and the binding.
+fn manner(kind: &str) -> (bool, &str) {
+    for word in ["verbose", "v"] {
+        match kind.strip_prefix(word) {
+            Some("") => return (true, ""),
+            Some(rest) if rest.starts_with(',') => return (true, &rest[1..]),
+            Some(_) | None => {}
+        }
+    }
+    (false, kind)
+}
+
+/// What `--gpu-bind=verbose` tells a task that sees `own` of its step's GPUs: masks and lists over the GPUs of the node, and the
+/// positions of its own among those of the step. `None` where it is not asked for.
+pub fn gpus_told(bind: &str, own: &IdSet, all: &IdSet) -> Option<String> {
+    let kind = bind
+        .split('+')
+        .find_map(|part| part.strip_prefix("gres/gpu:"))?;
+    let (asked, kind) = manner(kind);
+    if !asked || all.is_empty() {
+        return None;
+    }
+    let usable = if kind.is_empty() || kind == "none" {
+        "NULL".to_owned()
+    } else {
+        in_hex(own)
+    };
+    let positions = (0u32..)
+        .zip(all.iter())
+        .filter(|(_, gpu)| own.contains(*gpu));
+    let list = |numbers: Vec<u32>| {
+        let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        words.join(",")
+    };
+    Some(format!(
+        "gpu-bind: usable_gres={usable}; bit_alloc={}; local_inx={}; global_list={}; local_list={}",
+        in_hex(all),
+        all.len(),
+        list(own.iter().collect()),
+        list(positions.map(|(at, _)| at).collect()),
+    ))
+}
+
+/// A set as a mask, `0x` and hexadecimal digits without zeros in front.
+pub fn in_hex(set: &IdSet) -> String {
+    let digits = set.iter().last().map_or(1, |last| last as usize / 4 + 1);
+    let mut mask = vec![0u8; digits];
+    for id in set.iter() {
+        mask[id as usize / 4] |= 1 << (id % 4);
+    }
+    let digit = |bits: &u8| char::from_digit(u32::from(*bits), 16).unwrap_or('0');
+    let digits: String = mask.iter().rev().map(digit).collect();
+    format!("0x{}", digits.to_ascii_uppercase())
 }
 
 /// The entry of a task in a list whose entries are used again when they run out.
@@ -178,6 +261,44 @@ mod tests {
         assert_eq!(cpus("map_cpu:1", 1, &all), [all], "what is not there");
         assert_eq!(cpus("rank", 1, &[]), [[0; 0]]);
         assert_eq!(cpus("cores", 1, &[]), [[0; 0]]);
+    }
+
+    #[test]
+    fn bindings_are_told_where_they_are_asked_to_be() {
+        for (text, told) in [
+            ("verbose", "cpu-bind=MASK"),
+            ("v,none", "cpu-bind=NONE"),
+            ("threads,verbose", "cpu-bind-threads=MASK"),
+            ("verbose,cores", "cpu-bind-cores=MASK"),
+            ("Verbose,map_cpu:0,1", "cpu-bind=MAP "),
+            ("v,mask_cpu:0x1", "cpu-bind=MASK"),
+            ("v,rank", "cpu-bind=MASK"),
+        ] {
+            assert_eq!(CpuBind::told(text).as_deref(), Some(told), "{text}");
+        }
+        for text in ["", "none", "quiet,cores", "map_cpu:0,1"] {
+            assert_eq!(CpuBind::told(text), None, "{text}");
+        }
+        let all: IdSet = [2, 3, 6].into_iter().collect();
+        let own: IdSet = [3].into_iter().collect();
+        assert_eq!(
+            gpus_told("gres/gpu:verbose,single:1", &own, &all).as_deref(),
+            Some(
+                "gpu-bind: usable_gres=0x8; bit_alloc=0x4C; local_inx=3; global_list=3; local_list=1"
+            )
+        );
+        let whole = gpus_told("gres/gpu:v", &all, &all).unwrap();
+        assert!(
+            whole.starts_with("gpu-bind: usable_gres=NULL; bit_alloc=0x4C;"),
+            "{whole}"
+        );
+        for bind in ["", "gres/gpu:single:1", "gres/nic:verbose"] {
+            assert_eq!(gpus_told(bind, &own, &all), None, "{bind}");
+        }
+        assert_eq!(
+            gpus_told("gres/gpu:verbose", &IdSet::new(), &IdSet::new()),
+            None
+        );
     }
 
     #[test]

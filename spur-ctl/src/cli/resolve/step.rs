@@ -5,6 +5,7 @@ use super::super::flags::getopt::{Options, Source};
 use super::{combined, hosts, numbers};
 use spur_core::job::step::{Sharing, StepSpec};
 use spur_core::resources::{GpuCount, MemoryRequest};
+use spur_core::slurm::distribution::canonical;
 
 /// The last part of a command's path.
 pub fn base_name(command: &str) -> &str {
@@ -124,7 +125,7 @@ fn plane(options: &Options) -> u32 {
 pub fn arbitrary(options: &Options) -> Vec<String> {
     let text = options.value("distribution").unwrap_or_default();
     let line = "srun: warning: --distribution=arbitrary: tasks are numbered node by node";
-    let given = text.to_ascii_lowercase().starts_with("arbitrary");
+    let given = canonical(text).is_some_and(|spread| spread.starts_with("arbitrary"));
     given.then(|| line.to_owned()).into_iter().collect()
 }
 

@@ -4,6 +4,7 @@
 use super::super::flags::getopt::{Options, Source};
 use super::combined;
 use super::input::Surroundings;
+use spur_core::slurm::distribution::canonical;
 use spur_core::slurm::export::{self, set};
 use spur_core::slurm::{environ, gres, tres};
 
@@ -134,14 +135,13 @@ fn distribution(env: &mut Vec<String>, options: &Options) {
     let Some(kind) = options.value("distribution") else {
         return;
     };
-    let (word, size) = kind
-        .split_once('=')
-        .map_or((kind, None), |(word, size)| (word, Some(size)));
+    let Some((word, size)) = kind.split_once('=') else {
+        let word = canonical(kind).unwrap_or_else(|| kind.to_owned());
+        return set(env, &format!("SLURM_DISTRIBUTION={word}"));
+    };
     set(env, &format!("SLURM_DISTRIBUTION={word}"));
-    if let Some(size) = size {
-        let size = size.split(',').next().unwrap_or(size);
-        set(env, &format!("SLURM_DIST_PLANESIZE={size}"));
-    }
+    let size = size.split(',').next().unwrap_or(size);
+    set(env, &format!("SLURM_DIST_PLANESIZE={size}"));
 }
 
 /// Which of its step's GPUs each task gets.

@@ -4,6 +4,7 @@ use super::super::failure::Failure;
 use super::super::flags::Command;
 use super::super::flags::getopt::Options;
 use super::{invalid, numbers};
+use spur_core::slurm::distribution::canonical;
 
 /// Checks what was given. Options that the command does not have are passed over.
 pub fn check(options: &Options) -> Result<(), Failure> {
@@ -39,37 +40,23 @@ fn distribution(options: &Options) -> Result<(), Failure> {
     let Some(text) = value(options, "distribution") else {
         return Ok(());
     };
-    let mut words = text.split(',');
-    let main = words.next().unwrap_or_default();
-    let pack =
-        |word: &str| word.eq_ignore_ascii_case("pack") || word.eq_ignore_ascii_case("nopack");
     let bad = || invalid(options, "distribution");
-    if !words.all(pack) {
-        return Err(bad());
-    }
-    let is = |word: &str, known: &[&str]| known.iter().any(|k| word.eq_ignore_ascii_case(k));
+    let (main, flag) = text.split_once(',').unwrap_or((text, "pack"));
     if let Some(size) = strip(main, "plane") {
         let size = size.strip_prefix('=').unwrap_or_default();
+        if !["pack", "nopack"].contains(&flag.to_ascii_lowercase().as_str()) {
+            return Err(bad());
+        }
         if !whole(size) {
             let why = "Invalid plane size or size not specified";
             return Err(bad().after(options.command, why));
         }
         return Ok(());
     }
-    let levels: Vec<&str> = main.split(':').collect();
-    let right = match levels.as_slice() {
-        [first, rest @ ..] if rest.len() < 3 => {
-            (is(first, &["block", "cyclic", "*"]) || (is(first, &["arbitrary"]) && rest.is_empty()))
-                && rest
-                    .iter()
-                    .all(|level| is(level, &["block", "cyclic", "fcyclic", "*"]))
-        }
-        _ => false,
-    };
-    if !right {
+    let Some(spread) = canonical(text) else {
         return Err(bad());
-    }
-    if is(main, &["arbitrary"]) && !options.on("nodelist") {
+    };
+    if spread.starts_with("arbitrary") && !options.on("nodelist") {
         let why = "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option";
         return Err(Failure::error(options.command, why));
     }
