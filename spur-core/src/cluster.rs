@@ -12,6 +12,7 @@ mod due;
 mod end;
 mod follow;
 mod het;
+pub mod hooks;
 mod index;
 mod letter;
 mod node;
@@ -47,6 +48,7 @@ use crate::plan::predict::History;
 use crate::resources::MemoryRequest;
 use crate::time::Millis;
 use crate::topology::Topology;
+use hooks::{Hook, Hooks};
 use index::Index;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -101,6 +103,12 @@ pub struct Cluster {
     /// How many licenses there are.
     #[serde(default)]
     pub licenses: Licenses,
+    /// Which programs the controller runs around allocations.
+    #[serde(default)]
+    pub hooks: Hooks,
+    /// Those that are due, by job.
+    #[serde(default)]
+    pub hooks_due: BTreeMap<JobId, Vec<Hook>>,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -331,6 +339,13 @@ impl Cluster {
             }
             Event::CronAgain { job, next } => self.on_cron_again(at, *job, *next, fx),
             Event::LimitNears { job, percent } => self.on_limit_nears(at, *job, *percent, fx),
+            Event::HooksConfigured { hooks } => self.on_hooks_configured(*hooks),
+            Event::HookEnded {
+                job,
+                generation,
+                kind,
+                trouble,
+            } => self.on_hook_ended(at, *job, (*generation, *kind), trouble.as_deref(), fx),
             Event::DeadlineMissed { job } => self.on_deadline_missed(at, *job, fx),
             Event::HetSubmitted { job, parts } => self.on_het_submitted(at, *job, parts, fx),
             Event::HetPlaced { parts, generation } => {

@@ -65,6 +65,11 @@ pub enum Effect {
     },
     /// Something happened to a job of which its owner wants to hear by mail.
     Mail(Box<Letter>),
+    /// A program of the operator is due for this job on the controller's host, after those that were due for it before.
+    Hook {
+        /// Which job.
+        job: JobId,
+    },
     /// The job's payload is needed no more.
     DropPayload {
         /// Which job.

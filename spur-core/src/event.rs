@@ -1,5 +1,6 @@
 //! Every input that changes the cluster's state. Persisted: variants and fields are only ever added (`#[serde(default)]`).
 
+use crate::cluster::hooks::{HookKind, Hooks};
 use crate::denial::DenialCount;
 use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
 use crate::job::array::TaskSet;
@@ -387,6 +388,22 @@ pub enum Event {
         epilog: bool,
         /// What went wrong, for people.
         why: String,
+    },
+    /// Which programs the controller runs around allocations.
+    HooksConfigured {
+        /// Those.
+        hooks: Hooks,
+    },
+    /// A program that was due for a job on the controller's host ended, or was given up.
+    HookEnded {
+        /// For which job.
+        job: JobId,
+        /// Of which placement.
+        generation: Generation,
+        /// Before or after.
+        kind: HookKind,
+        /// What went wrong, for people; `None`: all was well.
+        trouble: Option<String>,
     },
     /// A user set a crontab or took it away: the jobs of the one before end or do not begin again, those of the new one are admitted.
     CrontabSet {

@@ -5,6 +5,7 @@ mod partition;
 mod programs;
 mod topology;
 
+use crate::hooks::ControllerPrograms;
 use crate::mail::Mailer;
 use crate::usage::Place;
 use serde::Deserialize;
@@ -159,6 +160,8 @@ pub struct Config {
     pub mailer: Mailer,
     /// What agents run around jobs.
     pub programs: NodePrograms,
+    /// What the controller runs around allocations.
+    pub controller_programs: ControllerPrograms,
     /// How many licenses there are.
     pub licenses: Licenses,
 }
@@ -337,15 +340,11 @@ impl Raw {
             programs,
             licenses,
         } = self;
+        let (programs, controller_programs) = programs::check(programs)?;
         check_name(&cluster)?;
         check_numbers(max_array_size, node_timeout)?;
         let default_memory = default_memory(default_mem_per_cpu, default_mem_per_node)?;
-        let keep_days = accounting.keep_days;
-        if !(1..=KEEP_DAYS_MAX).contains(&keep_days) {
-            return Err(format!(
-                "accounting: keep_days = {keep_days}: use 1 to {KEEP_DAYS_MAX}"
-            ));
-        }
+        let keep_days = check_keep_days(accounting.keep_days)?;
         let server = accounting.postgres.as_deref();
         let server = server.map(|text| Place::server(text, &cluster)).transpose();
         let server = server.map_err(|why| format!("accounting: postgres: {why}"))?;
@@ -380,9 +379,20 @@ impl Raw {
                 prog: mail_prog,
                 domain: mail_domain,
             },
-            programs: programs::check(programs)?,
+            programs,
+            controller_programs,
             licenses: check_licenses(licenses)?,
         })
+    }
+}
+
+fn check_keep_days(days: u64) -> Result<u64, String> {
+    if (1..=KEEP_DAYS_MAX).contains(&days) {
+        Ok(days)
+    } else {
+        Err(format!(
+            "accounting: keep_days = {days}: use 1 to {KEEP_DAYS_MAX}"
+        ))
     }
 }
 

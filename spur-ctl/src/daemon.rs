@@ -8,6 +8,7 @@ use crate::front::agents::Agents;
 use crate::front::auth::Users;
 use crate::front::calls;
 use crate::front::socket;
+use crate::hooks::{self, ControllerPrograms};
 use crate::links::Links;
 use crate::mail;
 use crate::service::{Service, Settings};
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tonic::transport::Server;
 
 /// Most threads that serve connections. The writer has its own.
@@ -175,6 +176,7 @@ async fn serve(
         denials,
         usage,
         letters,
+        hooks: due,
         mut stopped,
         thread,
     } = parts;
@@ -202,9 +204,10 @@ async fn serve(
     let agents = socket::bind(&config.agent_socket, 0o600).await?;
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
-    let mails = mail::send_all(config.mailer.clone(), letters);
+    let programs = config.controller_programs.clone();
+    servers.spawn(served(mail::send_all(config.mailer.clone(), letters)));
+    servers.spawn(served(hooks::run_all(programs, due, inbox.clone())));
     let calls = calls::serve(clients, Arc::new(service), leave.clone());
-    servers.spawn(served(mails));
     servers.spawn(served(calls));
     servers.spawn(server().serve_with_incoming_shutdown(
         Agents::new(links, meters),
@@ -220,10 +223,7 @@ async fn serve(
     };
     let ended = match ended {
         Some(ended) => ended,
-        None => {
-            inbox.send(Input::Stop).await.ok();
-            stopped.await
-        }
+        None => stop(&inbox, stopped).await,
     };
     farewell.send(true).ok();
     leave_all(servers).await;
@@ -233,6 +233,15 @@ async fn serve(
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+/// Tells the writer to stop, and waits until it has.
+async fn stop<T>(
+    inbox: &mpsc::Sender<Input>,
+    stopped: oneshot::Receiver<T>,
+) -> Result<T, oneshot::error::RecvError> {
+    inbox.send(Input::Stop).await.ok();
+    stopped.await
 }
 
 /// A server that cannot fail.
@@ -307,6 +316,7 @@ fn shown(config: &Config, file: &Path) -> Vec<Setting> {
     };
     all.into_iter()
         .chain(around_jobs(&config.programs))
+        .chain(around_allocations(&config.controller_programs))
         .map(setting)
         .collect()
 }
@@ -320,6 +330,15 @@ fn around_jobs(programs: &NodePrograms) -> impl Iterator<Item = (&'static str, S
         ("prolog_timeout", programs.prolog_timeout.to_string()),
         ("epilog_timeout", programs.epilog_timeout.to_string()),
     ])
+}
+
+/// What the controller itself runs.
+fn around_allocations(
+    programs: &ControllerPrograms,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let named = |key: &'static str| move |program: &PathBuf| (key, program.display().to_string());
+    let prolog = programs.prolog.iter().map(named("controller_prolog"));
+    prolog.chain(programs.epilog.iter().map(named("controller_epilog")))
 }
 
 async fn warn_of_unknown_operators(users: &Users) {

@@ -20,6 +20,7 @@ mod cron;
 mod effects;
 mod grants;
 mod het;
+mod hooks;
 mod pace;
 mod publish;
 mod start;
@@ -41,6 +42,7 @@ use crate::readers::{Publisher, Pulse};
 use crate::store::Store;
 use crate::usage::Usage;
 use agents::Links;
+use hooks::Desk;
 use pace::Pace;
 use spur_core::agent::programs::NodePrograms;
 use spur_core::cluster::Cluster;
@@ -160,6 +162,8 @@ struct Writer {
     kills: BTreeMap<(JobId, StepKind), Generation>,
     /// What agents run around jobs.
     programs: NodePrograms,
+    /// What is run here around allocations.
+    hooks: Desk,
 }
 
 /// Milliseconds since the epoch, now.

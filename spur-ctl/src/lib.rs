@@ -8,6 +8,7 @@ pub mod dev;
 pub mod driver;
 pub mod error;
 pub mod front;
+pub mod hooks;
 pub mod links;
 pub mod mail;
 pub mod programs;

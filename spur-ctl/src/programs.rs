@@ -63,22 +63,35 @@ pub async fn run(
         Err(why) => return Outcome::NotStarted(why),
     };
     let group = child.id().and_then(|id| i32::try_from(id).ok());
-    let group = group.and_then(rustix::process::Pid::from_raw);
+    let mut group = Group(group.and_then(rustix::process::Pid::from_raw));
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let ended = tokio::time::timeout(within, async {
         let (out, err) = tokio::join!(first_bytes(out), first_bytes(err));
         (child.wait().await, out + &err)
     });
     match ended.await {
-        Ok((Ok(status), output)) => Outcome::Ended(status, output),
+        Ok((Ok(status), output)) => {
+            // What it leaves behind on purpose is its own.
+            group.0 = None;
+            Outcome::Ended(status, output)
+        }
         Ok((Err(why), _)) => Outcome::NotStarted(why),
         Err(_) => {
-            if let Some(group) = group {
-                // It may have ended just now.
-                rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
-            }
+            drop(group);
             child.wait().await.ok();
             Outcome::TooLong
+        }
+    }
+}
+
+/// A program's process group, which is killed with whoever wanted it to run.
+struct Group(Option<rustix::process::Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended just now.
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
         }
     }
 }

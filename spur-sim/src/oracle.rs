@@ -107,6 +107,8 @@ impl Oracle {
             | Event::CrontabSet { .. }
             | Event::CronAgain { .. }
             | Event::ProgramFailed { .. }
+            | Event::HooksConfigured { .. }
+            | Event::HookEnded { .. }
             | Event::DeadlineMissed { .. }
             | Event::Managed(_) => {}
         }

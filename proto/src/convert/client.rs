@@ -70,6 +70,7 @@ choice!(
         ReservationDeleted,
         DeadLine,
         Licenses,
+        Prolog,
     }
 );
 choice!(StepState = StepState { Running, Ended });

@@ -142,6 +142,7 @@ impl Cluster {
         }
         let generation = job.generation;
         job.last_nodes.clone_from(&shares);
+        self.follow_with_epilog(id, fx);
         for share in shares {
             let node = share.node;
             fx.touched_nodes.insert(node);

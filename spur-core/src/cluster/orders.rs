@@ -26,7 +26,7 @@ impl Cluster {
         let job = self
             .jobs
             .get(&id)
-            .filter(|job| job.state == JobState::Running)?;
+            .filter(|job| job.state == JobState::Running && !job.is_preparing())?;
         let index = job.allocation.iter().position(|share| share.node == node)?;
         let fresh = || self.allocated(&job.allocation).into();
         let all = rolls.jobs.entry(id).or_insert_with(fresh);
@@ -80,7 +80,7 @@ impl Cluster {
         let job = self
             .jobs
             .get(&id)
-            .filter(|job| job.state == JobState::Running)?;
+            .filter(|job| job.state == JobState::Running && !job.is_preparing())?;
         let step = job
             .steps
             .get(&kind)

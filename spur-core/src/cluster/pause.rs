@@ -15,6 +15,9 @@ impl Cluster {
         if job.suspended.is_some() {
             return Err("the job is suspended already");
         }
+        if self.is_preparing(id) {
+            return Err("the controller's prolog for the job still runs");
+        }
         self.each_running(id, fx, |job| {
             job.stop(at);
             job.ended = None;

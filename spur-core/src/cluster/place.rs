@@ -137,6 +137,7 @@ impl Cluster {
         if job.spec.kind == JobKind::Batch && job.het.is_none_or(HetPart::leads) {
             grant_batch(job, at, fx);
         }
+        self.hold_for_prolog(id, fx);
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
         self.tell_begin(at, id, fx);

@@ -1,5 +1,6 @@
 //! A [`Cluster`] as it is stored: without what can be derived. Reading it back rebuilds the index, so that no reader can forget.
 
+use super::hooks::{Hook, Hooks};
 use super::{Cluster, Index};
 use crate::id::{Generation, JobId, NodeId, NodeName, Uid};
 use crate::job::Job;
@@ -47,6 +48,10 @@ pub(super) struct Stored {
     crontabs: BTreeMap<Uid, String>,
     #[serde(default)]
     licenses: Licenses,
+    #[serde(default)]
+    hooks: Hooks,
+    #[serde(default)]
+    hooks_due: BTreeMap<JobId, Vec<Hook>>,
 }
 
 impl From<Stored> for Cluster {
@@ -71,6 +76,8 @@ impl From<Stored> for Cluster {
             managed: stored.managed,
             crontabs: stored.crontabs,
             licenses: stored.licenses,
+            hooks: stored.hooks,
+            hooks_due: stored.hooks_due,
             index: Index::default(),
         };
         // States from before partitions could be changed do not say how they are configured.

@@ -1,6 +1,7 @@
 mod arrays;
 mod cron;
 mod het;
+mod hooks;
 mod life;
 mod nodes;
 mod programs;

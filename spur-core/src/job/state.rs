@@ -98,6 +98,8 @@ pub enum Reason {
     DeadLine,
     /// `Licenses`: too few licenses are free.
     Licenses,
+    /// `Prolog`: it holds its allocation, and the controller's prolog for it still runs.
+    Prolog,
 }
 
 /// How a process ended, as `wait(2)` tells it: at most one of the two is non-zero.
@@ -248,6 +250,7 @@ impl Reason {
             Self::ReservationDeleted => "its reservation is no more",
             Self::DeadLine => "it can no longer end by its deadline",
             Self::Licenses => "too few of the licenses that it asks for are free",
+            Self::Prolog => "the controller's prolog for it still runs",
         }
     }
 }

@@ -143,6 +143,7 @@ pub fn is_kept(reason: Reason) -> bool {
         | Reason::Resources
         | Reason::BeginTime
         | Reason::Licenses
+        | Reason::Prolog
         | Reason::Cleaning => false,
         Reason::JobHeldUser
         | Reason::JobHeldAdmin

@@ -84,12 +84,11 @@ const STATES: [(JobState, &str, &str); 10] = [
 ];
 
 /// States that Slurm knows and that no job of ours is ever in: a filter that names them selects nothing.
-const NEVER: [(&str, &str); 16] = [
+const NEVER: [(&str, &str); 15] = [
     ("RESV_DEL_HOLD", "RD"),
     ("STAGE_OUT", "SO"),
     ("BOOT_FAIL", "BF"),
     ("PREEMPTED", "PR"),
-    ("CONFIGURING", "CF"),
     ("LAUNCH_FAILED", "LF"),
     ("POWER_UP_NODE", "PN"),
     ("RECONFIG_FAIL", "RF"),
@@ -135,6 +134,8 @@ pub enum StateFilter {
     State(JobState),
     /// Jobs that are completing.
     Completing,
+    /// Jobs that wait for the controller's prolog.
+    Configuring,
     /// A state that Slurm has and we do not.
     Never,
     /// `all`.
@@ -151,6 +152,9 @@ pub fn parse_job_state(text: &str) -> Option<StateFilter> {
     }
     if is("COMPLETING", "CG") {
         return Some(StateFilter::Completing);
+    }
+    if is("CONFIGURING", "CF") {
+        return Some(StateFilter::Configuring);
     }
     let state = STATES.iter().find(|(_, long, short)| is(long, short));
     let never = || {
@@ -227,6 +231,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::ReservationDeleted => "ReservationDeleted",
         Reason::DeadLine => "DeadLine",
         Reason::Licenses => "Licenses",
+        Reason::Prolog => "Prolog",
     }
 }
 

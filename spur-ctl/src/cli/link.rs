@@ -72,7 +72,11 @@ pub fn refusal_text(refusal: &Refusal) -> String {
     if ours && !refusal.text.is_empty() {
         return refusal.text.clone();
     }
-    codes::message(refusal.kind).to_owned()
+    let message = codes::message(refusal.kind);
+    if refusal.kind == RefusalKind::JobEnded && !refusal.text.is_empty() {
+        return format!("{message}: {}", refusal.text);
+    }
+    message.to_owned()
 }
 
 /// Runs a command's asynchronous part on this thread. A process that may not even open the two or three files that takes says so

@@ -309,7 +309,7 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
         match parse_job_state(&word) {
             Some(StateFilter::All) => all = true,
             Some(StateFilter::State(state)) => query.filter.states.push(state),
-            Some(StateFilter::Completing | StateFilter::Never) => {}
+            Some(StateFilter::Completing | StateFilter::Configuring | StateFilter::Never) => {}
             None => {
                 return Err(Failure::fatal(
                     Command::Sacct,

@@ -162,7 +162,7 @@ fn filters(options: &Options) -> Result<JobFilter, Failure> {
         match parse_job_state(&state) {
             Some(StateFilter::State(state)) => filter.states.push(state),
             Some(StateFilter::All) => filter.all_states = true,
-            Some(StateFilter::Completing | StateFilter::Never) => {}
+            Some(StateFilter::Completing | StateFilter::Configuring | StateFilter::Never) => {}
             None => {
                 let why = format!(
                     "Invalid job state specified: {state}\nValid job states are PENDING, RUNNING, and SUSPENDED"

@@ -13,6 +13,7 @@ use super::link::{self, Trouble};
 use super::render::data as structured;
 use super::render::format::{self, Layout};
 use super::render::job_row::JobRow;
+use super::render::job_text::is_configuring;
 use super::render::{View, job_columns, step_columns};
 use super::resolve::filter;
 use super::{output, process, users};
@@ -157,7 +158,7 @@ fn asked_for(query: &Query) -> Option<JobFilter> {
         wanted.nodes.clear();
     }
     // Ended jobs must come too, to tell a job that ended from one that never was.
-    if query.asks_for_jobs() || query.completing {
+    if query.asks_for_jobs() || query.completing || query.configuring {
         wanted.states.clear();
         wanted.all_states = true;
     }
@@ -344,11 +345,13 @@ impl<'q> Passes<'q> {
                 job.state,
                 JobState::Pending | JobState::Running | JobState::Suspended
             );
-        let asked = !filter.states.is_empty() || query.completing || query.nothing;
+        let asked =
+            !filter.states.is_empty() || query.completing || query.configuring || query.nothing;
         match (filter.all_states, asked) {
             (true, _) => true,
             (false, true) => {
                 (query.completing && job.completing)
+                    || (query.configuring && is_configuring(job))
                     || (!job.completing && filter.states.contains(&job.state))
             }
             (false, false) if self.starts => job.state == JobState::Pending,

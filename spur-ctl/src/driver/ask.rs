@@ -1,5 +1,6 @@
 //! What reaches the writer.
 
+use crate::hooks::HookEnd;
 use spur_core::agent::order::{Report, ToAgent};
 use spur_core::api::{Caller, JobFilter, Refusal, Reply};
 use spur_core::cluster::Cluster;
@@ -38,6 +39,8 @@ pub enum Input {
     Agent(AgentInput),
     /// A meter says what the planner is to know.
     Usage(UsageWord),
+    /// A program of the operator ended.
+    Hook(HookEnd),
     /// Finish this turn and stop.
     Stop,
 }

@@ -18,7 +18,10 @@ pub(super) fn addressee(effect: &Effect) -> Option<NodeId> {
         | Effect::Launch { node, .. }
         | Effect::Signal { node, .. }
         | Effect::Revoke { node, .. } => Some(*node),
-        Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => None,
+        Effect::Notify { .. }
+        | Effect::DropPayload { .. }
+        | Effect::Mail(_)
+        | Effect::Hook { .. } => None,
     }
 }
 
@@ -56,7 +59,10 @@ impl Writer {
                     };
                     Some((node, message))
                 }
-                Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => None,
+                Effect::Notify { .. }
+                | Effect::DropPayload { .. }
+                | Effect::Mail(_)
+                | Effect::Hook { .. } => None,
             };
             if let Some((node, message)) = message {
                 self.send(node, message);

@@ -2,15 +2,18 @@
 
 use super::agents::Links;
 use super::ask::Input;
+use super::hooks::Desk;
 use super::pace::Pace;
 use super::waits::Waits;
 use super::{Counters, INBOX_MAX, LETTERS_MAX, SNAPSHOT_MIN, Writer, now};
 use crate::config::Config;
 use crate::denials::Denials;
+use crate::hooks::{AT_ONCE, HookRun};
 use crate::readers::{Publisher, Readers};
 use crate::store::{Batch, Store, StoreError};
 use crate::usage::{Place, Usage};
 use spur_core::effect::Letter;
+use spur_core::event::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,6 +32,8 @@ pub struct Parts {
     pub usage: Arc<Usage>,
     /// Mails to send.
     pub letters: mpsc::Receiver<Letter>,
+    /// Programs of the operator that are due here.
+    pub hooks: mpsc::Receiver<HookRun>,
     /// Resolves when it has stopped; the error says why it could not go on.
     pub stopped: oneshot::Receiver<Result<(), String>>,
     /// Its thread.
@@ -49,6 +54,9 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
     let (inbox, receiver) = mpsc::channel(INBOX_MAX);
     let (sender, letters) = mpsc::channel(LETTERS_MAX);
     writer.letters = Some(sender);
+    let (runner, hooks) = mpsc::channel(AT_ONCE);
+    writer.hooks.runner = Some(runner);
+    writer.resume_hooks();
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new()
         .name("writer".to_owned())
@@ -63,6 +71,7 @@ pub fn start(store: Box<dyn Store>, config: &Config, key: Arc<[u8]>) -> Result<P
         denials,
         usage,
         letters,
+        hooks,
         stopped,
         thread,
     })
@@ -120,8 +129,11 @@ impl Writer {
             letters: None,
             kills: BTreeMap::new(),
             programs: config.programs.clone(),
+            hooks: Desk::default(),
         };
-        writer.configure(config)?;
+        writer.configure(config.event())?;
+        let hooks = config.controller_programs.hooks();
+        writer.configure(Event::HooksConfigured { hooks })?;
         writer.suspect_links();
         for job in writer.cluster.jobs.values() {
             writer.waits.leave(job);
@@ -131,8 +143,7 @@ impl Writer {
     }
 
     /// Logs the configuration if it differs from what the log says already.
-    fn configure(&mut self, config: &Config) -> Result<(), StoreError> {
-        let event = config.event();
+    fn configure(&mut self, event: Event) -> Result<(), StoreError> {
         let at = now().max(self.last_at);
         let mut changed = self.cluster.clone();
         changed.apply(at, &event);

@@ -54,6 +54,8 @@ pub(super) struct Turn {
     pub(super) rolls: Rolls,
     /// Mails to send.
     pub(super) letters: Vec<Letter>,
+    /// Jobs for which a program of the operator is due here.
+    pub(super) hooks: Vec<JobId>,
 }
 
 impl Turn {
@@ -76,6 +78,7 @@ impl Turn {
             verdicts: Vec::new(),
             rolls: Rolls::default(),
             letters: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 }
@@ -110,6 +113,7 @@ impl Writer {
             Input::CallGone { call } => self.call_gone(turn, call),
             Input::Agent(agent) => self.agent(turn, agent),
             Input::Usage(word) => self.used(turn, word),
+            Input::Hook(ended) => self.hook_ended(turn, ended),
             Input::Stop => {}
         }
     }
@@ -142,6 +146,7 @@ impl Writer {
                 Effect::Notify { job } => drop(turn.notified.insert(job)),
                 Effect::DropPayload { job } => turn.batch.dropped.push(job),
                 Effect::Mail(letter) => turn.letters.push(*letter),
+                Effect::Hook { job } => turn.hooks.push(job),
                 Effect::Assign { .. }
                 | Effect::Launch { .. }
                 | Effect::Signal { .. }
@@ -202,6 +207,7 @@ impl Writer {
         for letter in turn.letters {
             self.mail(letter);
         }
+        self.run_hooks(turn.hooks);
         for done in turn.verdicts {
             done.send(()).ok();
         }
@@ -229,6 +235,7 @@ impl Writer {
         }
         self.publish_all();
         self.pace.want();
+        self.look_for_hooks();
         for (reply, _) in turn.answers {
             drop(reply.send(Err(not_durable(reason))));
         }
@@ -273,6 +280,7 @@ impl Writer {
                 Input::Ask(ask) => drop(ask.reply.send(Err(not_durable(&reason)))),
                 Input::CallGone { call } => self.waits.remember_gone(call),
                 Input::Agent(agent) => self.refuse_agent(agent, &reason),
+                Input::Hook(ended) => self.run_hook_again(ended.job),
                 // Dropped: the meter hears that it could not be kept, and says it again.
                 Input::Usage(_) | Input::Stop => {}
             }

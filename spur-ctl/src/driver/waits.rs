@@ -344,6 +344,11 @@ impl Writer {
         };
         match (&wait.kind, state) {
             (WaitKind::Run { .. } | WaitKind::Allocation, JobState::Pending) => None,
+            (WaitKind::Run { .. } | WaitKind::Allocation, JobState::Running)
+                if self.cluster.is_preparing(job) =>
+            {
+                None
+            }
             (WaitKind::Allocation, JobState::Running) => Some(self.allocated(job)),
             (WaitKind::Run { steps, .. }, JobState::Running) => {
                 let (steps, caller) = (steps.clone(), wait.caller.clone());

@@ -82,7 +82,11 @@ impl Controller {
                     group: false,
                 }),
             ),
-            Effect::Notify { .. } | Effect::DropPayload { .. } | Effect::Mail(_) => return,
+            // No programs are configured here.
+            Effect::Notify { .. }
+            | Effect::DropPayload { .. }
+            | Effect::Mail(_)
+            | Effect::Hook { .. } => return,
         };
         let Some(at) = self.machine_of(node) else {
             return;

@@ -327,6 +327,7 @@ impl<'w> Drive<'w> {
             | Effect::Signal { .. }
             | Effect::Notify { .. }
             | Effect::DropPayload { .. }
+            | Effect::Hook { .. }
             | Effect::Mail(_) => {}
         }
     }

@@ -34,6 +34,76 @@ fn lines(path: &Path, count: usize) -> Vec<String> {
 }
 
 #[test]
+fn the_controller_runs_programs_around_allocations() {
+    if !possible() {
+        return;
+    }
+    let mut cluster = Cluster::up(1, 2);
+    let (said, go) = (cluster.dir().join("said"), cluster.dir().join("go"));
+    let says = format!(
+        "echo $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURM_JOB_USER $SLURM_JOB_NODELIST $SLURM_JOB_EXIT_CODE2 >> {}",
+        said.display()
+    );
+    let waits = format!(
+        "{says}; [ $SLURM_JOB_NAME != bad ] || exit 3; [ $SLURM_JOB_NAME != slow ] || until [ -e {} ]; do sleep 0.05; done",
+        go.display()
+    );
+    let prolog = program(&cluster, "before", &waits);
+    let epilog = program(&cluster, "after", &says);
+    let programs =
+        format!("[programs]\ncontroller_prolog = {prolog:?}\ncontroller_epilog = {epilog:?}\n");
+    reconfigured(&mut cluster, "", &programs);
+
+    let output = cluster.run(NOBODY, &["srun", "-J", "good", "sh", "-c", "exit 4"]);
+    assert_eq!(output.code, 4, "{}", output.err);
+    assert_eq!(
+        lines(&said, 2),
+        [
+            "prolog_slurmctld 1 nobody n1",
+            "epilog_slurmctld 1 nobody n1 4:0"
+        ]
+    );
+
+    let job = cluster.sbatch(NOBODY, &["-J", "slow"], "touch ran");
+    let told = |cluster: &Cluster| {
+        cluster
+            .run(NOBODY, &["squeue", "-h", "-t", "CF", "-o", "%i %T %t %r"])
+            .out
+    };
+    lines(&said, 3);
+    assert_eq!(
+        told(&cluster).trim(),
+        format!("{job} CONFIGURING CF Prolog")
+    );
+    // What had not ended is run again by the next controller; what it had begun is none of its business any more.
+    let controller = cluster.kill("spurctld");
+    cluster.restart(&controller);
+    lines(&said, 4);
+    assert_eq!(
+        told(&cluster).trim(),
+        format!("{job} CONFIGURING CF Prolog")
+    );
+    assert!(!cluster.home(NOBODY).join("ran").exists());
+    fs::write(&go, "").expect("the folder is ours");
+    cluster.await_state(&job, &["COMPLETED"]);
+    assert!(cluster.home(NOBODY).join("ran").exists());
+
+    let bad = cluster.sbatch(NOBODY, &["-J", "bad"], "touch ran_bad");
+    wait::until_true("it is back", SOON, || {
+        cluster.job_field(&bad, "Reason").as_deref() == Some("BeginTime")
+    });
+    let refused = cluster.run(NOBODY, &["srun", "-J", "bad", "touch", "ran_bad"]);
+    assert_ne!(refused.code, 0);
+    assert!(
+        refused.err.contains("PrologSlurmctld failed"),
+        "{}",
+        refused.err
+    );
+    assert!(!cluster.home(NOBODY).join("ran_bad").exists());
+    cluster.down();
+}
+
+#[test]
 fn programs_run_around_jobs_and_owners_hear_of_them() {
     if !possible() {
         return;

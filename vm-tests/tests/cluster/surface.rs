@@ -87,7 +87,7 @@ fn a_task_of_an_array_is_named_wherever_a_job_is() {
             timeout 0.3 sattach $id.0; echo $?
         done
         scontrol show job 0 | grep -c ^JobId; scontrol show job 0_2 | grep ^JobId
-        env SLURM_JOB_ID=${job} SLURM_NTASKS=6 SLURM_NNODES=3 srun -E --jobid=${job}_1 --overlap printenv SLURM_NTASKS SLURM_NNODES
+        env SLURM_JOB_ID=2 SLURM_NTASKS=6 SLURM_NNODES=3 srun -E -n1 -N1 --overlap printenv SLURM_NTASKS SLURM_NNODES
         scontrol write batch_script ${job}_2 > told; ls slurm-${job}_2.sh; cat told
         spur why ${job}_2
         scancel $job; over $job; seff ${job}_2 2>&1 | sed -n 's/State: //p'
@@ -95,7 +95,7 @@ fn a_task_of_an_array_is_named_wherever_a_job_is() {
     let output = sh(&cluster, NOBODY, script);
     let task = |index: u32| format!("RUNNING\nsrun sleep 1\n(wrap) of\n0\n{index}\n124\n");
     let due = format!(
-        "1_1.0\n{}{}2\nJobId=2 ArrayJobId=1 ArrayTaskId=2 JobName=wrap\n6\n3\nslurm-1_2.sh\nbatch script for job 1_2 written to slurm-1_2.sh\n\
+        "1_1.0\n{}{}2\nJobId=1 ArrayJobId=1 ArrayTaskId=2 JobName=wrap\n6\n3\nslurm-1_2.sh\nbatch script for job 1_2 written to slurm-1_2.sh\n\
          Job 1 waits no more: it is RUNNING.\nCANCELLED (exit code 0)\n",
         task(1),
         task(2)

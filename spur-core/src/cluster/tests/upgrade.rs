@@ -5,6 +5,7 @@
 //! cargo nextest run -p spur-core --run-ignored only write_the_next_pair
 //! ```
 
+use super::super::hooks::Hooks;
 use super::usage::idle;
 use crate::check::check;
 use crate::cluster::Cluster;
@@ -73,10 +74,12 @@ fn kind(event: &Event) -> &'static str {
         Event::ProgramFailed { .. } => "ProgramFailed",
         Event::LimitNears { .. } => "LimitNears",
         Event::DeadlineMissed { .. } => "DeadlineMissed",
+        Event::HooksConfigured { .. } => "HooksConfigured",
+        Event::HookEnded { .. } => "HookEnded",
     }
 }
 
-const KINDS: usize = 40;
+const KINDS: usize = 42;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -517,6 +520,30 @@ impl Writer {
         });
     }
 
+    /// Programs around allocations: one that ended, and one that is due.
+    fn hooks(&mut self) {
+        let hooks = |prolog, epilog| Event::HooksConfigured {
+            hooks: Hooks { prolog, epilog },
+        };
+        self.does(hooks(true, true));
+        let job = self.start(gang(1, 1));
+        let hook = self
+            .cluster
+            .hook_of(job)
+            .expect("its prolog is due")
+            .clone();
+        self.does(Event::HookEnded {
+            job,
+            generation: hook.generation,
+            kind: hook.kind,
+            trouble: None,
+        });
+        let node = self.cluster.jobs[&job].allocation[0].node;
+        self.does(Event::Cancelled { job, by: Uid(0) });
+        self.cleaned(job, node.0);
+        self.does(hooks(false, false));
+    }
+
     /// A job that is dropped at its deadline.
     fn too_late(&mut self) {
         let mut late = gang(2, 8);
@@ -543,6 +570,7 @@ fn history() -> (Log, Cluster) {
     writer.submit(gang(2, 8));
     writer.too_late();
     writer.epilog();
+    writer.hooks();
     writer.crontab();
     writer.submit(JobSpec {
         tasks_per_gpu: 2,

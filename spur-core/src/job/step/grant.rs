@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 /// try again.
 pub fn grant(cluster: &Cluster, job: &Job, spec: &StepSpec) -> Result<Vec<StepShare>, Refusal> {
     match job.state {
+        JobState::Running if job.is_preparing() => return Err(refuse(RefusalKind::NodesBusy, "")),
         JobState::Running if job.suspended.is_none() => {}
         JobState::Running | JobState::Suspended => {
             return Err(refuse(RefusalKind::JobSuspended, ""));

@@ -61,6 +61,7 @@ fn by_reason(job: &JobView, known: &Known<'_>) -> Option<String> {
         Reason::ReservationDeleted => Some(format!(
             "`scontrol update JobId={id} ReservationName=NAME` puts it into another; `scontrol show reservation` lists them"
         )),
+        Reason::Prolog => Some("`scontrol show config` names it, as PrologSlurmctld".to_owned()),
         Reason::Licenses => Some("`scontrol show licenses` says how many there are and how many are used".to_owned()),
         Reason::Reservation => Some("`scontrol show reservation` says when it begins".to_owned()),
         Reason::ReqNodeNotAvail => Some("submit it anew without -w, or with other nodes".to_owned()),

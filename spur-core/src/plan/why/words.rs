@@ -63,6 +63,7 @@ pub(super) fn cause(job: &JobView, known: &Known<'_>) -> String {
         | Reason::Reservation
         | Reason::ReservationDeleted
         | Reason::Licenses
+        | Reason::Prolog
         | Reason::DeadLine => said(),
     }
 }

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 pub(super) struct Programs {
     prolog: Vec<String>,
     epilog: Vec<String>,
+    controller_prolog: Vec<String>,
+    controller_epilog: Vec<String>,
     /// Ours, with seconds.
     timeouts: BTreeMap<&'static str, u64>,
     health: Option<String>,
@@ -18,9 +20,11 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Slurm's keys, small.
-    pub(super) const KEYS: [&str; 8] = [
+    pub(super) const KEYS: [&str; 10] = [
         "prolog",
         "epilog",
+        "prologslurmctld",
+        "epilogslurmctld",
         "prologtimeout",
         "epilogtimeout",
         "prologepilogtimeout",
@@ -34,6 +38,8 @@ impl Programs {
         match key.to_ascii_lowercase().as_str() {
             "prolog" => return added(&mut self.prolog, value),
             "epilog" => return added(&mut self.epilog, value),
+            "prologslurmctld" => return added(&mut self.controller_prolog, value),
+            "epilogslurmctld" => return added(&mut self.controller_epilog, value),
             "healthcheckprogram" if is_one(value) => self.health = Some(value.to_owned()),
             "healthcheckprogram" => return Some("only the absolute path of one program"),
             "healthchecknodestate" => return self.take_states(value),
@@ -72,7 +78,12 @@ impl Programs {
             let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             format!("[{}]", words.join(", "))
         };
-        for (key, programs) in [("prolog", &self.prolog), ("epilog", &self.epilog)] {
+        for (key, programs) in [
+            ("prolog", &self.prolog),
+            ("epilog", &self.epilog),
+            ("controller_prolog", &self.controller_prolog),
+            ("controller_epilog", &self.controller_epilog),
+        ] {
             if !programs.is_empty() {
                 let _written = writeln!(text, "{key} = {}", list(programs));
             }

@@ -16,12 +16,23 @@ use spur_core::time::{Millis, TimeLimit};
 
 /// The state in full, `COMPLETING` while an ended job is being cleaned up.
 pub fn state(job: &JobView) -> &'static str {
+    if is_configuring(job) {
+        return "CONFIGURING";
+    }
     codes::job_state(job.state, job.completing)
 }
 
 /// The state in one to three letters.
 pub fn state_compact(job: &JobView) -> &'static str {
+    if is_configuring(job) {
+        return "CF";
+    }
     codes::job_state_compact(job.state, job.completing)
+}
+
+/// Whether it holds its nodes and waits for the controller's prolog.
+pub fn is_configuring(job: &JobView) -> bool {
+    job.state == JobState::Running && job.reason == Reason::Prolog
 }
 
 /// The reason in one word for lists.

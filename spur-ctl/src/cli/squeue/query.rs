@@ -48,6 +48,8 @@ pub struct Query {
     pub names: Vec<String>,
     /// Jobs that are completing, beside those in `filter.states`.
     pub completing: bool,
+    /// The same of jobs that wait for the controller's prolog.
+    pub configuring: bool,
     /// Nothing can match: only states that no job of ours has.
     pub nothing: bool,
     /// Lines for stderr.
@@ -157,6 +159,7 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
             Some(StateFilter::All) => query.filter.all_states = true,
             Some(StateFilter::State(state)) => query.filter.states.push(state),
             Some(StateFilter::Completing) => query.completing = true,
+            Some(StateFilter::Configuring) => query.configuring = true,
             Some(StateFilter::Never) => {}
             None => {
                 let states = job_state_list().join(",");
@@ -171,7 +174,8 @@ fn states(options: &Options, query: &mut Query) -> Result<(), Failure> {
         }
     }
     let filter = &query.filter;
-    query.nothing |= filter.states.is_empty() && !filter.all_states && !query.completing;
+    query.nothing |=
+        filter.states.is_empty() && !filter.all_states && !query.completing && !query.configuring;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::modules::{self, await_file};
 use super::*;
-use spur_ebpf::meter::GpuWork;
+use spur_ebpf::meter::{GpuWork, Holder};
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
@@ -181,14 +181,15 @@ fn the_kernels_gpu_scheduler_is_metered_from_when_it_is_loaded() {
     // Who shares a ring waits for it about as long as the other works.
     assert!(metered_work(&metered.meter, &one, 0, "compute").queue_ns > 400_000_000);
     assert_eq!(metered.meter.lost(), 0);
-    let mut holders = metered.meter.holders(|major, _| major == 226).unwrap();
-    // Of others on this machine, such as a udev that looks at new devices, nobody knows.
-    holders.retain(|holder| {
-        [&one, &two, &three]
-            .map(|job| job.id)
-            .contains(&holder.cgroup_id)
-    });
+    let holders = held_by(&metered.meter, &[&one, &two, &three]);
     assert_eq!(holders, [], "no job has a node open any more");
     metered.meter.release_gpu().unwrap();
     assert!(!metered.meter.coverage().counts(Source::Gpu));
+}
+
+/// Processes of these jobs that have a node open. Of others on this machine, such as a udev that looks at new devices, nobody knows.
+fn held_by(meter: &Meter, jobs: &[&Group]) -> Vec<Holder> {
+    let mut holders = meter.holders(|major, _| major == 226).unwrap();
+    holders.retain(|holder| jobs.iter().any(|job| job.id == holder.cgroup_id));
+    holders
 }

@@ -236,12 +236,11 @@ fn ends(doc: &mut Document, view: &View, job: &JobView) {
 fn places(doc: &mut Document, _: &View, job: &JobView, nodes: &Nodes) {
     resources::write(doc, job, nodes);
     doc.list("job_size_str", None::<u8>, |_, _| ());
-    let base = match (job.completing, job.state) {
-        (true, state) => spur_core::slurm::codes::job_state(state, false),
-        (false, _) => text::state(job),
-    };
+    let base = spur_core::slurm::codes::job_state(job.state, false);
     let completing = job.completing.then_some("COMPLETING");
-    doc.texts("job_state", std::iter::once(base).chain(completing));
+    let configuring = text::is_configuring(job).then_some("CONFIGURING");
+    let flags = completing.into_iter().chain(configuring);
+    doc.texts("job_state", std::iter::once(base).chain(flags));
     moment(doc, "last_sched_evaluation", text::last_evaluation(job));
     doc.text("licenses", &job.spec.extras().licenses);
 }

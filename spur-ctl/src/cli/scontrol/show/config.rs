@@ -93,6 +93,8 @@ fn around_jobs(settings: &[Setting]) -> Vec<(&'static str, String)> {
     let mut known: Vec<(&str, String)> =
         of("prolog").map(|program| ("{prolog}", program)).collect();
     known.extend(of("epilog").map(|program| ("{epilog}", program)));
+    known.extend(of("controller_prolog").map(|program| ("{ctlprolog}", program)));
+    known.extend(of("controller_epilog").map(|program| ("{ctlepilog}", program)));
     let (prolog, epilog) = (secs("prolog_timeout"), secs("epilog_timeout"));
     if prolog == epilog {
         known.push(("{programsecs}", prolog));
