@@ -232,6 +232,7 @@ impl Agent {
             inputs,
         };
         agent.look_at_room();
+        agent.shelve();
         agent.observe()?;
         agent.read_refusals();
         Ok(agent)

@@ -2,11 +2,12 @@
 //! started and does the rest alone, so that the step lives through the agent's restart and its exit status is never lost.
 //!
 //! A step's folder holds: `spec` (what to run; removed once given up), `lock` (held by the live supervisor), `control` (socket
-//! for orders), `log`, `script` (batch only), `pmix` (a user's files, if the step has a PMIx server) and, at the end, `exit`.
+//! for orders), `log`, `slurm_script` (batch only), `pmix` (a user's files, if the step has a PMIx server) and, at the end, `exit`.
 
 mod path;
 pub mod record;
 pub(crate) mod scratch;
+pub mod shelf;
 pub mod spec;
 pub mod supervisor;
 

@@ -5,7 +5,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use spur_agent::cgroup::{Cgroup, Root};
 use spur_agent::config::Config;
 use spur_agent::fence::node::{MOUNTED_BY_AGENT, pins_of};
-use spur_agent::launch::{Supervisor, remove_dir, steps_dir};
+use spur_agent::launch::{Supervisor, remove_dir, shelf, steps_dir};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub(crate) fn clean(config: &Config) -> anyhow::Result<Vec<String>> {
             // By itself: the files of its user are a file system of their own.
             remove_dir(&step.path())?;
         }
+        shelf::remove(&steps)?;
         remove_dir(&steps)?;
         done.push(format!("removed {}", steps.display()));
     }

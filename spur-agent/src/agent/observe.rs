@@ -147,6 +147,20 @@ impl Agent {
         }
     }
 
+    /// Steps have their folders in memory, where that can be.
+    pub(super) fn shelve(&self) {
+        match launch::shelf::prepare(&steps_dir(&self.node.config.state_dir)) {
+            Ok(true) => {}
+            Ok(false) => tracing::info!(
+                "steps of an earlier agent have their folders on the disk, so new ones do too"
+            ),
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "steps have their folders on the disk"
+            ),
+        }
+    }
+
     /// Cgroups and step folders of jobs that the journal does not know.
     fn remove_strangers(&mut self) -> Result<(), CgroupError> {
         let strangers: BTreeSet<JobId> = self

@@ -73,9 +73,18 @@ fn expand(element: &str, hosts: &mut Vec<String>) -> Result<(), BadHostlist> {
         let numbers = numbers(ranges, room / names.len())?;
         append(&mut names, literal)?;
         let mut product = Vec::with_capacity(names.len() * numbers.len());
-        for name in &names {
+        // The last bracket's numbers change fastest, those of the others the slower the further behind they stand.
+        if after.contains('[') {
             for number in &numbers {
-                product.push(joined(name, number)?);
+                for name in &names {
+                    product.push(joined(name, number)?);
+                }
+            }
+        } else {
+            for name in &names {
+                for number in &numbers {
+                    product.push(joined(name, number)?);
+                }
             }
         }
         names = product;
@@ -244,6 +253,20 @@ mod tests {
             ("n[9-11]", "n9 n10 n11"),
             ("b,a[2],a1,b", "b a2 a1 b"),
             ("r[0-1]n[1-2]", "r0n1 r0n2 r1n1 r1n2"),
+            // As the real Slurm 24.11.5 prints them.
+            (
+                "a[0-1]b[2-3]c[4-5]",
+                "a0b2c4 a0b2c5 a1b2c4 a1b2c5 a0b3c4 a0b3c5 a1b3c4 a1b3c5",
+            ),
+            (
+                "a[0-1]b[2-3]c[4-5]d[6-7]",
+                "a0b2c4d6 a0b2c4d7 a1b2c4d6 a1b2c4d7 a0b3c4d6 a0b3c4d7 a1b3c4d6 a1b3c4d7 a0b2c5d6 a0b2c5d7 a1b2c5d6 a1b2c5d7 \
+                 a0b3c5d6 a0b3c5d7 a1b3c5d6 a1b3c5d7",
+            ),
+            (
+                "[1-2]a[0-1]b[2-3]x",
+                "1a0b2x 1a0b3x 2a0b2x 2a0b3x 1a1b2x 1a1b3x 2a1b2x 2a1b3x",
+            ),
             ("n[1-2]-ib,login", "n1-ib n2-ib login"),
             (" n1, n2\tn3,,", "n1 n2 n3"),
             ("[1-2]", "1 2"),

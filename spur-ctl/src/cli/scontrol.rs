@@ -2,6 +2,7 @@
 
 pub mod change;
 mod jobs;
+mod pids;
 mod ping;
 mod prompt;
 mod reservation;
@@ -80,14 +81,8 @@ fn dispatch(options: &Options, word: &str, rest: &[String]) -> Result<u8, Failur
     if let Some(done) = jobs::dispatch(options, word, rest) {
         return done;
     }
-    if is("liststeps", 5) {
-        return show::list_steps(rest.first().map(String::as_str));
-    }
-    if is("listjobs", 5) {
-        return show::list_jobs(rest.first().map(String::as_str));
-    }
-    if is("listpids", 1) {
-        return show::list_pids();
+    if let Some(done) = of_nodes(options, word, rest) {
+        return done;
     }
     stands_alone(word, rest)?;
     if is("ping", 3) {
@@ -141,8 +136,21 @@ fn stands_alone(word: &str, rest: &[String]) -> Result<(), Failure> {
     Err(Failure::plain(text, 1))
 }
 
+/// What is asked of nodes rather than of the controller.
+fn of_nodes(options: &Options, word: &str, rest: &[String]) -> Option<Result<u8, Failure>> {
+    let first = rest.first().map(String::as_str);
+    let is = |full: &str, least: usize| abbreviates(word, full, least);
+    match () {
+        () if is("liststeps", 5) => Some(show::list_steps(first)),
+        () if is("listjobs", 5) => Some(show::list_jobs(first)),
+        () if is("listpids", 5) => Some(pids::list(rest)),
+        () if is("pidinfo", 3) => Some(pids::info(options, rest)),
+        () => None,
+    }
+}
+
 /// First words that do something here.
-pub(in crate::cli) const WORDS: [&str; 26] = [
+pub(in crate::cli) const WORDS: [&str; 27] = [
     "all",
     "completing",
     "create",
@@ -154,6 +162,7 @@ pub(in crate::cli) const WORDS: [&str; 26] = [
     "listpids",
     "liststeps",
     "oneliner",
+    "pidinfo",
     "ping",
     "quiet",
     "reconfigure",
@@ -172,7 +181,7 @@ pub(in crate::cli) const WORDS: [&str; 26] = [
 ];
 
 /// Words that Slurm has and that need arguments, with the fewest; and what to say of them here.
-const LATER: [(&str, usize, &str); 15] = [
+const LATER: [(&str, usize, &str); 14] = [
     ("callerid", 3, ""),
     ("cancel_reboot", 1, "nodes are never booted"),
     ("cluster", 0, "there is only this cluster"),
@@ -180,7 +189,6 @@ const LATER: [(&str, usize, &str); 15] = [
     ("fsdampeningfactor", 1, "fair shares are not enforced"),
     ("getaddrs", 1, "agents are reached by their sockets"),
     ("gethost", 1, ""),
-    ("pidinfo", 1, "see the process's cgroup on the node"),
     ("power", 1, "nodes are never powered"),
     ("reboot", 0, "nodes are never booted"),
     ("reboot_nodes", 0, "nodes are never booted"),

@@ -119,3 +119,38 @@ fn a_task_of_an_array_is_named_wherever_a_job_is() {
     }
     cluster.down();
 }
+
+#[test]
+fn processes_are_told_by_their_jobs_and_steps() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 0);
+    let script = "job=$(sbatch --parsable -N1 -n2 -t10 -o out --wrap 'scontrol pidinfo $$; srun -n2 sleep 1000 & : > up; wait')
+        await up
+        until [ $(scontrol listpids $job.0 | grep -cE ' 0 +[01] +[01] *$') = 2 ]; do sleep 0.05; done
+        scontrol listpids $job.0 | head -n1; scontrol listpids | awk '{print $2, $3}' | sort -u | tr '\\n' ','; echo
+        cut -d' ' -f1-6 out | cut -d= -f1,2 | sed 's/at .*/at/; s/ [0-9]* seconds/ N/'
+        scontrol listpids $job.7; echo $?; scontrol listpids 99; echo $?; scontrol listpids $job n2; echo $?
+        scontrol pidinfo $$; echo $?; scontrol pidinfo; echo $?
+        scancel $job; over $job; scontrol listpids; echo $?";
+    let output = sh(&cluster, NOBODY, script);
+    assert_eq!(
+        output.out,
+        "PID      JOBID    STEPID   LOCALID GLOBALID\n1 0,1 batch,JOBID STEPID,\nSlurm JobId=1 ends at\nJob remaining time is N\n\
+         1\n1\n1\n1\n1\n1\n",
+        "{}",
+        output.err
+    );
+    let host = cluster.run(NOBODY, &["hostname"]).out;
+    for said in [
+        format!("StepId=1.7 does not exist on node {}.\n", host.trim()),
+        format!("There are no steps for job 99 on node {}.\n", host.trim()),
+        "JobId=1 does not exist on node n2.\n".to_owned(),
+        "Failed to locate job for requested pid\n".to_owned(),
+        "missing argument for keyword:pidinfo\n".to_owned(),
+        "No job steps exist on this node.\n".to_owned(),
+    ] {
+        assert!(output.err.contains(&said), "{said}: {}", output.err);
+    }
+}

@@ -454,6 +454,8 @@ mod tests {
         assert_eq!(config.mailer.domain.as_deref(), Some("example.org"));
         let licenses: Vec<_> = config.licenses.iter().collect();
         assert_eq!(licenses, [("ansys@server", 100), ("fluent", 30)]);
+        let prolog = &config.controller_programs.prolog;
+        assert_eq!(*prolog, [std::path::PathBuf::from("/y")]);
         assert_eq!(config.partitions.len(), 2);
         let gpu = &config.partitions[0];
         assert_eq!(
@@ -485,7 +487,6 @@ mod tests {
             .map(|(at, why)| format!("{at}: {why}"))
             .collect();
         for says in [
-            "slurm.conf:7: PrologSlurmctld=/y: nothing here does the same",
             "slurm.conf:10: AccountingStorageEnforce=limits: associations are enforced, limits are not",
             "gres.conf:1: this line: GPUs are found by spurd",
             "slurm.conf:15: powerdownonidle=NO: nothing here does the same",

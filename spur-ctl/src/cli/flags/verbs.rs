@@ -38,8 +38,12 @@ const SCONTROL: &[Verb] = &[
     ("listjobs [NODE]", "jobs that run"),
     ("liststeps [NODE]", "steps that run"),
     (
-        "listpids",
-        "processes are known to the nodes alone: says where to look",
+        "listpids [JOB[.STEP]] [NODE]",
+        "processes of this host that are in jobs",
+    ),
+    (
+        "pidinfo PID",
+        "the job that a process of this host is in, and when it ends",
     ),
     ("completing", "jobs whose nodes are being cleaned up"),
     ("ping", "whether the controller answers"),

@@ -47,6 +47,18 @@ pub(super) fn check(options: &Options) -> Result<(), Failure> {
     {
         return fatal("--exclusive and --oversubscribe options are mutually exclusive".to_owned());
     }
+    match (by(options, "core-spec"), by(options, "thread-spec")) {
+        (Some(By::User), Some(By::User)) => {
+            return fatal(
+                "-S/--core-spec and --thred-spec options are mutually exclusive".to_owned(),
+            );
+        }
+        (Some(By::Environment), Some(By::Environment)) => {
+            let why = "Both --core-spec and --thread-spec set using environment variables. Those options are mutually exclusive.";
+            return fatal(why.to_owned());
+        }
+        _ => {}
+    }
     let cpus = (by(options, "cpus-per-task"), by(options, "cpus-per-gpu"));
     if cpus.0.is_some() && cpus.0 == cpus.1 {
         return fatal(

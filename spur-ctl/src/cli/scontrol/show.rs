@@ -7,7 +7,7 @@ pub mod nodes;
 pub mod others;
 pub mod steps;
 
-pub use steps::{list_jobs, list_pids, list_steps};
+pub use steps::{list_jobs, list_steps};
 
 use super::super::failure::Failure;
 use super::super::flags::getopt::Options;

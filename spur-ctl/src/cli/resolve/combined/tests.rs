@@ -238,6 +238,15 @@ fn combinations_are_checked_as_slurm_does() {
             "srun: fatal: --cpus-per-task, --tres-per-task=cpu:#, and --cpus-per-gpu are mutually exclusive\n".to_owned(),
         ),
         (
+            "-S1 --thread-spec=1",
+            "srun: fatal: -S/--core-spec and --thred-spec options are mutually exclusive\n".to_owned(),
+        ),
+        (
+            "SLURM_CORE_SPEC=1 SLURM_THREAD_SPEC=1",
+            "srun: fatal: Both --core-spec and --thread-spec set using environment variables. Those options are mutually exclusive.\n"
+                .to_owned(),
+        ),
+        (
             "--exclusive --oversubscribe",
             "srun: fatal: --exclusive and --oversubscribe options are mutually exclusive\n".to_owned(),
         ),

@@ -1,4 +1,4 @@
-//! `scontrol show step`, `liststeps`, `listjobs` and `listpids`.
+//! `scontrol show step`, `liststeps` and `listjobs`.
 
 use super::super::{ask, worded};
 use super::{cluster, finish, loaded, view};
@@ -6,10 +6,10 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::getopt::Options;
 use crate::cli::render::data::{self, Document, step as structured};
 use crate::cli::render::show_step;
-use crate::cli::render::step_columns::{Row, step_word};
+pub use crate::cli::render::step_columns::Row;
+use crate::cli::render::step_columns::step_word;
 use crate::cli::{link, output, process};
 use spur_core::api::{JobFilter, RefusalKind, Reply, Request};
-use spur_core::id::StepKind;
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepState;
 use spur_core::slurm::codes;
@@ -40,7 +40,7 @@ fn load() -> Result<Vec<Row>, Failure> {
 }
 
 /// `12`, `12.0`, `9_3.batch`: whether a step is meant.
-fn meant(row: &Row, text: &str) -> bool {
+pub fn meant(row: &Row, text: &str) -> bool {
     let (job, step) = text
         .split_once('.')
         .map_or((text, None), |(job, step)| (job, Some(step)));
@@ -133,10 +133,16 @@ fn on_node(rows: &mut Vec<Row>, node: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `scontrol liststeps [NODE]`.
-pub fn list_steps(node: Option<&str>) -> Result<u8, Failure> {
+/// Running steps with a part on a node, or on any node of this host.
+pub fn on(node: Option<&str>) -> Result<Vec<Row>, Failure> {
     let mut rows = load()?;
     on_node(&mut rows, node)?;
+    Ok(rows)
+}
+
+/// `scontrol liststeps [NODE]`.
+pub fn list_steps(node: Option<&str>) -> Result<u8, Failure> {
+    let rows = on(node)?;
     if rows.is_empty() {
         return Err(Failure::plain("No job steps exist on this node.", 1));
     }
@@ -154,8 +160,7 @@ pub fn list_steps(node: Option<&str>) -> Result<u8, Failure> {
 
 /// `scontrol listjobs [NODE]`.
 pub fn list_jobs(node: Option<&str>) -> Result<u8, Failure> {
-    let mut rows = load()?;
-    on_node(&mut rows, node)?;
+    let rows = on(node)?;
     let mut jobs: Vec<u32> = rows.iter().map(|row| row.job.id.0).collect();
     jobs.dedup();
     if jobs.is_empty() {
@@ -164,17 +169,4 @@ pub fn list_jobs(node: Option<&str>) -> Result<u8, Failure> {
     let lines: String = jobs.iter().map(|job| format!("{job:<8}\n")).collect();
     output::print(&format!("JOBID\n{lines}"));
     Ok(0)
-}
-
-/// `scontrol listpids`: processes are known to the nodes alone.
-pub fn list_pids() -> Result<u8, Failure> {
-    let batch = StepKind::Batch;
-    Err(Failure::error(
-        "scontrol",
-        format!(
-            "listpids: not available: the controller knows no processes; on the node, read \
-             cgroup.procs below the job's cgroup (job_ID/step_{})",
-            step_word(batch)
-        ),
-    ))
 }
