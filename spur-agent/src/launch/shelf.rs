@@ -39,12 +39,14 @@ pub fn prepare(steps: &Path) -> Result<bool, LaunchError> {
 /// Takes it off, for an agent that leaves the machine. Nothing happens if it is not there.
 ///
 /// # Errors
-/// Something is still in use there.
+/// What the kernel says.
 pub fn remove(steps: &Path) -> Result<(), LaunchError> {
     if !steps.exists() || !is_mounted(steps)? {
         return Ok(());
     }
-    match rustix::mount::unmount(steps, UnmountFlags::NOFOLLOW) {
+    // Supervisors that were killed may not have let go of their files yet.
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(steps, flags) {
         Err(Errno::INVAL) | Ok(()) => Ok(()),
         Err(errno) => Err(failed("unmount", steps)(errno.into())),
     }
