@@ -129,11 +129,46 @@ fn binding(options: &Options) -> Result<(), Failure> {
                 format!("Invalid --gpu-bind argument: {text}"),
             ));
         }
+        gpu_list(options, text)?;
     }
     if let Some(text) = value(options, "accel-bind")
         && !text.chars().any(|c| matches!(c, 'g' | 'n' | 'v'))
     {
         return Err(invalid(options, "accel-bind"));
+    }
+    Ok(())
+}
+
+/// The numbers of `map_gpu:0,1*2` and the masks of `mask_gpu:0x3,C`, each with a number of repetitions.
+fn gpu_list(options: &Options, text: &str) -> Result<(), Failure> {
+    let kind = strip(text, "verbose,").unwrap_or(text);
+    let (list, radix) = match (strip(kind, "map_gpu:"), strip(kind, "mask_gpu:")) {
+        (Some(list), _) => (list, 10),
+        (None, Some(list)) => (list, 16),
+        (None, None) => return Ok(()),
+    };
+    let bad = || {
+        Failure::usage(
+            options.command,
+            format!("Invalid --gpu-bind argument: {text}"),
+        )
+    };
+    for word in list.split(',').filter(|word| !word.is_empty()) {
+        let word = if radix == 16 {
+            word.strip_prefix("0x").unwrap_or(word)
+        } else {
+            word
+        };
+        if let Some(wrong) = word.chars().find(|c| !c.is_digit(radix) && *c != '*') {
+            let why = format!("Failed to validate {word}, offending character is {wrong}");
+            return Err(bad().after(options.command, why));
+        }
+        let (number, times) = word.split_once('*').unwrap_or((word, "1"));
+        let times = if times.is_empty() { "0" } else { times };
+        let fits = |text: &str, radix| text.is_empty() || i64::from_str_radix(text, radix).is_ok();
+        if !fits(number, radix) || !fits(times, 10) {
+            return Err(bad());
+        }
     }
     Ok(())
 }

@@ -78,6 +78,29 @@ fn wrong_values_are_errors_in_slurms_words() {
             255,
         ),
         (
+            "--gpu-bind=verbose,map_gpu:NaN",
+            format!(
+                "{}{}",
+                error("Failed to validate NaN, offending character is N"),
+                error("Invalid --gpu-bind argument: verbose,map_gpu:NaN")
+            ),
+            255,
+        ),
+        (
+            "--gpu-bind=mask_gpu:0x3,xyz",
+            format!(
+                "{}{}",
+                error("Failed to validate xyz, offending character is x"),
+                error("Invalid --gpu-bind argument: mask_gpu:0x3,xyz")
+            ),
+            255,
+        ),
+        (
+            "--gpu-bind=map_gpu:1*2*3",
+            error("Invalid --gpu-bind argument: map_gpu:1*2*3"),
+            255,
+        ),
+        (
             "--gpu-freq=foo",
             error("Invalid --gpu-freq argument: gpu:foo"),
             255,
@@ -155,7 +178,8 @@ fn right_values_pass() {
         "-m block,NoPack",
         "-m *:*:*",
         "--gpu-bind=verbose,closest",
-        "--gpu-bind=map_gpu:0,1",
+        "--gpu-bind=map_gpu:0,1*3,",
+        "--gpu-bind=mask_gpu:0x3,C*2",
         "--gpu-freq=medium,memory=high",
         "--gpu-freq=memory=900,verbose",
         "--cpu-freq=1-2:performance",
