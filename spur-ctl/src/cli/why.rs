@@ -7,6 +7,7 @@ mod tests;
 use super::failure::Failure;
 use super::link::{self, Trouble};
 use super::render::clock::Clock;
+use super::render::job_text;
 use super::{named, output, process};
 use spur_core::api::{
     Explanation, JobFilter, JobView, RefusalKind, Reply, Request, StartBasis, Stop,
@@ -81,7 +82,13 @@ fn waits_no_more(job: JobId) -> Result<String, Trouble> {
 }
 
 fn past(row: &JobView) -> String {
-    let state = codes::job_state(row.state, row.completing);
+    if job_text::is_configuring(row) {
+        return format!(
+            "Job {} has its nodes and waits: the controller's prolog for it still runs (`scontrol show config` names it, as PrologSlurmctld).\n",
+            row.id
+        );
+    }
+    let state = job_text::state(row);
     if !row.state.is_terminal() {
         return format!("Job {} waits no more: it is {state}.\n", row.id);
     }
