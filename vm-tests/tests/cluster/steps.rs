@@ -623,7 +623,7 @@ fn what_comes_before_a_step_may_take_its_time_and_ends_when_it_is_told_to() {
                   ended() { FROM=$(date +%s); kill $A; wait $A; echo $?; test $(($(date +%s) - FROM)) -lt 10 || echo late; }\n\
                   srun -n1 --prolog=./slow echo never & A=$!; until test -s begun; do sleep 0.1; done; ended\n\
                   for way in -o -i; do srun -n1 $way fifo echo never & A=$!; sleep 2; ended; done\n\
-                  squeue -h | wc -l; wait $RAN; echo $?; cat ran";
+                  until test $(squeue -h | wc -l) = 1; do sleep 0.1; done; echo 1; wait $RAN; echo $?; cat ran";
     let output = cluster.run(NOBODY, &["timeout", "100", "sh", "-c", script]);
     assert_eq!(output.out, "1\n1\n1\n1\n0\nran\n", "{}", output.err);
     assert!(
