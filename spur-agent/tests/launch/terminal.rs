@@ -46,7 +46,8 @@ fn the_first_task_has_a_terminal_of_its_user_and_the_others_nothing() {
 #[test]
 fn interrupts_sizes_and_the_end_of_input_pass_through_it() {
     let bench = Bench::new();
-    let command = "trap 'echo size $(stty size)' WINCH; trap 'echo interrupted' INT; echo up; cat; echo first; cat; exit 7";
+    // Whoever says that it is up is ended by the interrupt, however early that comes.
+    let command = "trap 'echo size $(stty size)' WINCH; trap 'echo interrupted' INT; sh -c 'echo up; exec cat'; echo first; cat; exit 7";
     let client = bench.connect(&on_terminal(&bench, command));
     client.read_until("up");
     client.send(to_step::Kind::Window(WindowSize {

@@ -85,7 +85,10 @@ fn the_controller_runs_programs_around_allocations() {
     );
     assert!(!cluster.home(NOBODY).join("ran").exists());
     let why = cluster.run(NOBODY, &["spur", "why", &job]).out;
-    assert!(why.contains("the controller's prolog for it still runs"), "{why}");
+    assert!(
+        why.contains("the controller's prolog for it still runs"),
+        "{why}"
+    );
     fs::write(&go, "").expect("the folder is ours");
     cluster.await_state(&job, &["COMPLETED"]);
     assert!(cluster.home(NOBODY).join("ran").exists());
