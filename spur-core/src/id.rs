@@ -40,6 +40,14 @@ number_id!(
     Gid, u32
 );
 number_id!(
+    /// A member of the mesh, numbered from 1; never used twice within a mesh, and with it neither are its addresses.
+    MemberId, u32
+);
+number_id!(
+    /// A token with which a host joins the mesh, numbered from 1; never used twice.
+    TokenId, u32
+);
+number_id!(
     /// The position of a log entry; consecutive from 1.
     Seq, u64
 );

@@ -16,6 +16,7 @@ mod fixture;
 pub mod id;
 pub mod job;
 pub mod manage;
+pub mod mesh;
 pub mod node;
 pub mod partition;
 pub mod plan;
