@@ -67,6 +67,7 @@ pub fn check(cluster: &Cluster) -> Result<(), Violation> {
             "a job holds something on a node that is not there",
         ));
     }
+    cluster.mesh.is_sound().map_err(Violation::BadCluster)?;
     if cluster.index_is_true() {
         Ok(())
     } else {
@@ -87,6 +88,8 @@ pub fn check_step(before: &Cluster, after: &Cluster) -> Result<(), Violation> {
     if before.nodes.keys().any(|id| !after.nodes.contains_key(id)) {
         return Err(Violation::BadCluster("a node was forgotten"));
     }
+    let mesh = after.mesh.follows(&before.mesh);
+    mesh.map_err(Violation::BadCluster)?;
     let sank = before.jobs.values().find(|job| {
         after
             .jobs

@@ -15,6 +15,7 @@ mod het;
 pub mod hooks;
 mod index;
 mod letter;
+mod mesh;
 mod node;
 pub mod orders;
 mod pause;
@@ -41,6 +42,7 @@ use crate::job::Job;
 use crate::job::array::Arrays;
 use crate::job::licenses::Licenses;
 use crate::manage::Managed;
+use crate::mesh::Roster;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -109,6 +111,9 @@ pub struct Cluster {
     /// Those that are due, by job.
     #[serde(default)]
     pub hooks_due: BTreeMap<JobId, Vec<Hook>>,
+    /// Who is a member of the mesh.
+    #[serde(default)]
+    pub mesh: Roster,
     /// What can be derived from the rest: who waits, and what time alone makes due.
     #[serde(skip)]
     index: Index,
@@ -352,6 +357,7 @@ impl Cluster {
                 self.on_het_placed(at, parts, *generation, fx)
             }
             Event::Managed(change) => self.on_managed(at, change, fx),
+            Event::Mesh(event) => self.on_mesh(at, event),
         }
     }
 

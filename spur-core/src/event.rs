@@ -9,6 +9,7 @@ use crate::job::spec::JobSpec;
 use crate::job::state::{ExitStatus, Reason};
 use crate::job::step::{Sharing, StepShare};
 use crate::manage::Change;
+use crate::mesh::MeshEvent;
 use crate::node::{AdminState, FenceState, GpuNote, NodeConfig, StuckJob};
 use crate::partition::{Partition, PartitionState};
 use crate::resources::{IdSet, Inventory, MemoryRequest, NodeShare};
@@ -449,4 +450,6 @@ pub enum Event {
         /// Generation of the first component's placement, higher than any before; those of the others follow.
         generation: Generation,
     },
+    /// Somebody came into the mesh or left it, changed a key or is elsewhere, or may join.
+    Mesh(MeshEvent),
 }

@@ -1,4 +1,4 @@
-//! Who is a member of the mesh, by which key, at which addresses: decided and followed without I/O. Nothing uses it yet.
+//! Who is a member of the mesh, by which key, at which addresses: decided and followed without I/O. No tunnel is made by it yet.
 //!
 //! Every wish is answered with a [`MeshEvent`] or with why it is [`Refused`]; [`Roster::apply`] follows an event, and leaves alone
 //! what makes no sense. Keys are public ones throughout: no private key is ever part of this.

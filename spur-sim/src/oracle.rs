@@ -110,7 +110,8 @@ impl Oracle {
             | Event::HooksConfigured { .. }
             | Event::HookEnded { .. }
             | Event::DeadlineMissed { .. }
-            | Event::Managed(_) => {}
+            | Event::Managed(_)
+            | Event::Mesh(_) => {}
         }
     }
 

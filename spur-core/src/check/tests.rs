@@ -188,3 +188,27 @@ fn steps_in_time() {
         "job 1 (RUNNING): its generation fell"
     );
 }
+
+#[test]
+fn a_mesh_whose_rules_are_broken() {
+    let stored = |prefix: u64, last_member: u32| {
+        let names = ["prefix", "last_member"];
+        let stored: BTreeMap<_, _> = names
+            .into_iter()
+            .zip([prefix, last_member.into()])
+            .collect();
+        rmp_serde::from_slice(&rmp_serde::to_vec_named(&stored).unwrap()).unwrap()
+    };
+    assert_eq!(
+        breaks(|c| c.mesh = stored(1, 0)),
+        "the mesh has a foreign network"
+    );
+    assert_eq!(
+        breaks(|c| c.mesh = stored(0xfd00_0000_0000_0001, 0)),
+        "the mesh has no controller"
+    );
+    assert_eq!(
+        breaks(|c| c.mesh = stored(0, 3)),
+        "a mesh that is not founded has something"
+    );
+}

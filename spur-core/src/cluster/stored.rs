@@ -7,6 +7,7 @@ use crate::job::Job;
 use crate::job::array::Arrays;
 use crate::job::licenses::Licenses;
 use crate::manage::Managed;
+use crate::mesh::Roster;
 use crate::node::{Node, NodeConfig};
 use crate::partition::Partition;
 use crate::plan::mix::Mix;
@@ -52,6 +53,8 @@ pub(super) struct Stored {
     hooks: Hooks,
     #[serde(default)]
     hooks_due: BTreeMap<JobId, Vec<Hook>>,
+    #[serde(default)]
+    mesh: Roster,
 }
 
 impl From<Stored> for Cluster {
@@ -78,6 +81,7 @@ impl From<Stored> for Cluster {
             licenses: stored.licenses,
             hooks: stored.hooks,
             hooks_due: stored.hooks_due,
+            mesh: stored.mesh,
             index: Index::default(),
         };
         // States from before partitions could be changed do not say how they are configured.

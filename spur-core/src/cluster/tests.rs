@@ -3,6 +3,7 @@ mod cron;
 mod het;
 mod hooks;
 mod life;
+mod mesh;
 mod nodes;
 mod programs;
 mod random;

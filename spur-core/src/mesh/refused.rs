@@ -72,3 +72,27 @@ pub enum Refused {
     #[error("the mesh cannot follow an event: {0}")]
     Nonsense(&'static str),
 }
+
+impl Refused {
+    /// The same for logs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotFounded => "the mesh is not founded",
+            Self::Founded => "the mesh is founded",
+            Self::ForeignPrefix => "the mesh has a network that others may own",
+            Self::NoToken | Self::UnknownToken(_) => "no such token of the mesh is open",
+            Self::OtherName(..) => "the token is for another host",
+            Self::NameTaken(_) => "a member of the mesh has that name",
+            Self::UnsoundKey => "a key of the mesh is unsound",
+            Self::KeySeen => "a key of the mesh was seen before",
+            Self::Rotating(_) => "the member's key before is still accepted",
+            Self::NoMember(_) => "no such member of the mesh",
+            Self::LastController(_) => "the last controller stays in the mesh",
+            Self::TokenLife(_) => "a token of the mesh lives too long or not at all",
+            Self::Overlap(_) => "an old key of the mesh is accepted for too long",
+            Self::NoEndpoint(_) | Self::Endpoints(_) => "a member of the mesh cannot be there",
+            Self::Full(_) => "the mesh is full",
+            Self::Nonsense(why) => why,
+        }
+    }
+}

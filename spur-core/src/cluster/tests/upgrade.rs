@@ -12,13 +12,14 @@ use crate::cluster::Cluster;
 use crate::denial::DenialCount;
 use crate::event::Event;
 use crate::fixture::{OK, batch, gang, gpus, hello, inventory, partition, spec};
-use crate::id::{Generation, JobId, NodeId, NodeName, StepKind, Uid};
+use crate::id::{Generation, JobId, MemberId, NodeId, NodeName, StepKind, TokenId, Uid};
 use crate::job::admit::admit;
 use crate::job::extras::{Cron, Warning};
 use crate::job::spec::{GresFlags, JobKind, JobSpec, Switches};
 use crate::job::step::StepShare;
 use crate::manage::Change;
 use crate::manage::reservation::Reservation;
+use crate::mesh::{MeshEvent, MeshKey, MeshPrefix, NewToken, Newcomer, Role};
 use crate::node::{AdminState, FenceState, NodeConfig};
 use crate::partition::PartitionState;
 use crate::plan::{Budget, plan};
@@ -76,10 +77,19 @@ fn kind(event: &Event) -> &'static str {
         Event::DeadlineMissed { .. } => "DeadlineMissed",
         Event::HooksConfigured { .. } => "HooksConfigured",
         Event::HookEnded { .. } => "HookEnded",
+        Event::Mesh(event) => match event {
+            MeshEvent::Founded { .. } => "MeshFounded",
+            MeshEvent::TokenMade(_) => "MeshTokenMade",
+            MeshEvent::TokenWithdrawn { .. } => "MeshTokenWithdrawn",
+            MeshEvent::Joined { .. } => "MeshJoined",
+            MeshEvent::Moved { .. } => "MeshMoved",
+            MeshEvent::Rotated { .. } => "MeshRotated",
+            MeshEvent::Removed { .. } => "MeshRemoved",
+        },
     }
 }
 
-const KINDS: usize = 42;
+const KINDS: usize = 49;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -544,6 +554,63 @@ impl Writer {
         self.does(hooks(false, false));
     }
 
+    /// A mesh of a controller and a node with keys of three ages; one host left, one token is open.
+    fn mesh(&mut self) {
+        let who = |name: &str, key| Newcomer {
+            name: NodeName::new(name).unwrap(),
+            key: MeshKey([key; 32]),
+            endpoints: vec![([192, 0, 2, key], 51820).into()],
+        };
+        let token = |key, role, name: Option<&str>| NewToken {
+            key: MeshKey([key; 32]),
+            role,
+            name: name.map(|name| NodeName::new(name).unwrap()),
+            secs: 3_600,
+        };
+        let does = |writer: &mut Self, event| writer.does(Event::Mesh(event));
+        let now = self.now;
+        let founded =
+            self.cluster
+                .mesh
+                .found(now, MeshPrefix(0xfd00_0102_0304_0000), who("ctl", 1));
+        does(self, founded.unwrap());
+        let joining = [(11, Role::Node, "n1"), (12, Role::Login, "login")];
+        for (key, role, name) in joining {
+            let made = self
+                .cluster
+                .mesh
+                .make_token(now, token(key, role, Some(name)));
+            does(self, made.unwrap());
+            let joined = self
+                .cluster
+                .mesh
+                .join(now, MeshKey([key; 32]), who(name, key + 10));
+            does(self, joined.unwrap());
+        }
+        let node = MemberId(2);
+        for (key, overlap) in [(31, 0), (32, 60)] {
+            let rotated = self
+                .cluster
+                .mesh
+                .rotate(now, node, MeshKey([key; 32]), overlap);
+            does(self, rotated.unwrap());
+        }
+        let places = vec!["[2001:db8::1]:51820".parse().unwrap()];
+        let moved = self.cluster.mesh.move_to(now, node, places);
+        does(self, moved.unwrap().unwrap());
+        let removed = self.cluster.mesh.remove(now, MemberId(3));
+        does(self, removed.unwrap());
+        for key in [13, 14] {
+            let made = self
+                .cluster
+                .mesh
+                .make_token(now, token(key, Role::Controller, None));
+            does(self, made.unwrap());
+        }
+        let withdrawn = self.cluster.mesh.withdraw(now, TokenId(3));
+        does(self, withdrawn.unwrap());
+    }
+
     /// A job that is dropped at its deadline.
     fn too_late(&mut self) {
         let mut late = gang(2, 8);
@@ -571,6 +638,7 @@ fn history() -> (Log, Cluster) {
     writer.too_late();
     writer.epilog();
     writer.hooks();
+    writer.mesh();
     writer.crontab();
     writer.submit(JobSpec {
         tasks_per_gpu: 2,
