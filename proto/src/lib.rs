@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod convert;
+pub mod door;
 pub mod envelope;
 pub mod frame;
 pub mod reply;
