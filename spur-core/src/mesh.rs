@@ -14,6 +14,7 @@
 
 mod decide;
 mod follow;
+mod peers;
 mod refused;
 mod roster;
 mod sound;
@@ -22,6 +23,7 @@ mod sound;
 mod tests;
 
 pub use decide::{NewToken, Newcomer};
+pub use peers::MeshPeer;
 pub use refused::Refused;
 pub use roster::Roster;
 

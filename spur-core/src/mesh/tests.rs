@@ -1,3 +1,4 @@
+mod peers;
 mod random;
 
 use super::follow::has_room;
