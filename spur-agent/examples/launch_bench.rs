@@ -34,6 +34,7 @@ fn measure(root: &Root, program: &Path, state: &Path, rounds: u32) -> Result<()>
     let job = root.create_job(JobId(1))?;
     let launcher = Launcher {
         program: program.to_owned(),
+        starter: Some(Default::default()),
     };
     let (mut started, mut whole, mut heard, mut bare) = (vec![], vec![], vec![], vec![]);
     for round in 0..rounds {

@@ -9,6 +9,7 @@ pub mod record;
 pub(crate) mod scratch;
 pub mod shelf;
 pub mod spec;
+pub mod starter;
 pub mod supervisor;
 
 pub use record::{ExitRecord, TaskEnd, exit_record, never_began};

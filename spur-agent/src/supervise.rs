@@ -54,13 +54,15 @@ const NOTE_MAX: usize = 1024;
 
 /// Runs the supervisor of the step in `dir` until the step has ended.
 pub fn main(dir: &Path) -> ExitCode {
-    match supervise(dir) {
+    match run_in(dir) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            note(&error.to_string());
-            ExitCode::FAILURE
-        }
+        Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// The same in a process that is there already, with the descriptors that a supervisor is started with. What goes wrong is noted.
+pub(crate) fn run_in(dir: &Path) -> io::Result<()> {
+    supervise(dir).inspect_err(|error| note(&error.to_string()))
 }
 
 fn supervise(dir: &Path) -> io::Result<()> {

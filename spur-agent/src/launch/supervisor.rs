@@ -1,6 +1,7 @@
 //! The agent's side of a supervisor: start it, find it again, give it orders, notice its end.
 
 use super::record::{LOCK, encode, mark_starting, private_file, reserve_exit_record};
+use super::starter::Starter;
 use super::{LaunchError, StepLaunch, failed, scratch};
 use crate::sys;
 use rustix::fs::{Mode, OFlags};
@@ -19,6 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Descriptors that a supervisor starts with, after the standard three.
@@ -80,6 +82,8 @@ pub enum EndReason {
 pub struct Launcher {
     /// The program, started as `PROGRAM supervise DIR`.
     pub program: PathBuf,
+    /// What makes supervisors by copying itself; `None`: each is started as a program.
+    pub starter: Option<Arc<Starter>>,
 }
 
 impl Default for Launcher {
@@ -87,6 +91,7 @@ impl Default for Launcher {
     fn default() -> Self {
         Self {
             program: "/proc/self/exe".into(),
+            starter: Some(Arc::default()),
         }
     }
 }
@@ -142,6 +147,14 @@ impl Launcher {
             control.as_fd(),
             client,
         ];
+        if let Some(starter) = &self.starter
+            && let Some((pid, pidfd)) = starter
+                .start(&self.program, dir, &fds)
+                .map_err(failed("hear of the start in", dir))?
+        {
+            let dir = dir.into();
+            return Ok(Supervisor { pid, pidfd, dir });
+        }
         let text = |path: &Path| {
             CString::new(path.as_os_str().as_bytes()).map_err(|e| failed("name", path)(e.into()))
         };

@@ -1,7 +1,7 @@
 //! `clone3(2)` straight into a cgroup, so that no instruction of a job ever runs outside its fence.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 /// `CLONE_INTO_CGROUP` of `linux/sched.h`, since Linux 5.7.
@@ -58,6 +58,42 @@ pub fn clone_into(cgroup: BorrowedFd<'_>, body: impl FnOnce() -> i32) -> io::Res
             super::process::exit_now(body())
         }
         pid => i32::try_from(pid).map_err(io::Error::other),
+    }
+}
+
+/// Makes a child process that runs `body`, and gives its process id and a descriptor that stands for it. The child raises `SIGCHLD` at its
+/// end and must be reaped by the caller; it never returns from here, as with [`clone_into`].
+///
+/// # Errors
+/// `EINVAL` if this process has more than one thread, otherwise what `clone3` says.
+pub fn fork(body: impl FnOnce() -> i32) -> io::Result<(i32, OwnedFd)> {
+    if threads()? != 1 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a process with several threads may not clone",
+        ));
+    }
+    let mut pidfd: i32 = -1;
+    let args = CloneArgs {
+        flags: u64::try_from(libc::CLONE_PIDFD).map_err(io::Error::other)?,
+        pidfd: (&raw mut pidfd).expose_provenance() as u64,
+        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+        ..CloneArgs::default()
+    };
+    // SAFETY: `args` is a live struct of the size given, and its one pointer is to a live integer, which the kernel writes; no memory is
+    // shared with the child, and with one thread in this process no lock can be held by anybody else at the copy.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let _abort = AbortOnDrop;
+            super::process::exit_now(body())
+        }
+        pid => {
+            // SAFETY: the kernel just gave this descriptor to this process, and nothing else owns it.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok((i32::try_from(pid).map_err(io::Error::other)?, pidfd))
+        }
     }
 }
 

@@ -99,6 +99,41 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Shows these words as this process's command line (`/proc/PID/cmdline`), in the place of those that it was started with; what does not
+/// fit there is left out.
+///
+/// # Errors
+/// What the kernel says of where the words are.
+pub fn show_as(words: &[&[u8]]) -> io::Result<()> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // Behind the name, which is in brackets and may hold blanks: fields 48 and 49 of proc(5), counted from 3.
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let number = |at: usize| fields.get(at).and_then(|text| text.parse::<usize>().ok());
+    let (Some(start), Some(end)) = (number(45), number(46)) else {
+        return Err(io::Error::other(
+            "/proc/self/stat does not say where the words are",
+        ));
+    };
+    let mut text: Vec<u8> = words.join(&0);
+    text.push(0);
+    text.resize(end.saturating_sub(start), 0);
+    // SAFETY: the kernel put the words of the command line from `start` to `end` on this process's own stack at exec, where they stay
+    // and may be written; `text` has exactly that many bytes. Nothing else reads or writes them: this is only called with one thread.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            text.as_ptr(),
+            std::ptr::with_exposed_provenance_mut(start),
+            text.len(),
+        );
+    }
+    Ok(())
+}
+
 /// Closes every descriptor from `first` up.
 pub fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: only used where nothing that owns such a descriptor runs afterwards: right before exec, or first thing in `main`.

@@ -53,6 +53,12 @@ impl Bench {
     pub fn launcher(&self) -> Launcher {
         Launcher {
             program: env!("CARGO_BIN_EXE_spurd").into(),
+            // As the agent has it; every other one without, so that both ways are gone.
+            starter: self
+                .next
+                .load(Ordering::Relaxed)
+                .is_multiple_of(2)
+                .then(Default::default),
         }
     }
 
