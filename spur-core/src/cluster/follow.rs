@@ -46,6 +46,7 @@ impl Cluster {
     /// the one before, and nothing changes back.
     pub(super) fn follow(&mut self, at: Millis, fx: &mut Effects) {
         let mut fresh = fx.touched_jobs.clone();
+        self.begin_without(&fresh, fx);
         while !fresh.is_empty() {
             let mut followers = BTreeSet::new();
             for id in &fresh {

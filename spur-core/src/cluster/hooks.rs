@@ -2,7 +2,7 @@
 //! follows from how they ended.
 //!
 //! A job whose prolog runs is `Running` for the reason `Prolog`: it holds what it was given, no node hears of it (see
-//! [`super::orders`]), and steps wait. What is due is part of the state, so that a controller that starts again runs it again.
+//! [`super::orders`]), and steps wait; components of a heterogeneous job begin together. What is due is part of the state, so that a controller that starts again runs it again.
 
 use super::end::Ending;
 use super::{Cluster, Taken};
@@ -13,12 +13,16 @@ use crate::job::spec::JobKind;
 use crate::job::state::{Cause, ExitStatus, JobState, Reason};
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Seconds that a job waits after its prolog failed, as in Slurm: what ails the controller's host is not cured by trying at once.
 pub(super) const REST_SECS: u64 = 120;
 
-/// Most epilogs that wait to be run; what ends beyond them is not followed by one.
+/// Most jobs that wait for programs; what ends beyond them is not followed by one.
 pub(super) const DUE_MAX: usize = 65_536;
+
+/// Most programs that are due for one job, which may be put back again and again, before it goes without an epilog.
+pub(super) const EACH_MAX: usize = 16;
 
 /// Which programs the controller runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +72,11 @@ impl Cluster {
 
     /// A job left its allocation.
     pub(super) fn follow_with_epilog(&mut self, id: JobId, fx: &mut Effects) {
-        let waiting = || self.hooks_due.values().map(Vec::len).sum::<usize>();
-        if self.hooks.epilog && waiting() < DUE_MAX {
+        let room = match self.hooks_due.get(&id) {
+            Some(due) => due.len() < EACH_MAX,
+            None => self.hooks_due.len() < DUE_MAX,
+        };
+        if self.hooks.epilog && room {
             self.hook_due(id, HookKind::Epilog, fx);
         }
     }
@@ -121,14 +128,44 @@ impl Cluster {
         if kind == HookKind::Epilog || self.jobs.get(&id).filter(of_now).is_none() {
             return Ok(());
         }
-        match trouble {
-            None => self.begin(id, fx),
-            Some(why) => return self.not_prepared(at, id, why, fx),
+        if let Some(why) = trouble {
+            return self.not_prepared(at, id, why, fx);
         }
+        self.begin_together(id, fx);
         Ok(())
     }
 
-    /// Its prolog is over: the job's nodes hear of it.
+    /// Begins a job and its other components, if the prologs of all that wait are over.
+    fn begin_together(&mut self, id: JobId, fx: &mut Effects) {
+        let mut waiting = self.together(id);
+        waiting.retain(|id| self.is_preparing(*id));
+        if !waiting.iter().any(|id| self.prolog_is_due(*id)) {
+            for id in waiting {
+                self.begin(id, fx);
+            }
+        }
+    }
+
+    /// Begins components that waited for one that left alone.
+    pub(super) fn begin_without(&mut self, left: &BTreeSet<JobId>, fx: &mut Effects) {
+        for id in left {
+            let alone = self.het_part(*id).is_some() && !self.is_preparing(*id);
+            if alone {
+                self.begin_together(*id, fx);
+            }
+        }
+    }
+
+    /// Whether the prolog of the job's present placement is still to end.
+    fn prolog_is_due(&self, id: JobId) -> bool {
+        let due = self.hooks_due.get(&id).map_or(&[][..], Vec::as_slice);
+        self.jobs.get(&id).is_some_and(|job| {
+            due.iter()
+                .any(|hook| (hook.generation, hook.kind) == (job.generation, HookKind::Prolog))
+        })
+    }
+
+    /// The prologs of all its components are over: the job's nodes hear of it.
     fn begin(&mut self, id: JobId, fx: &mut Effects) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
@@ -151,9 +188,6 @@ impl Cluster {
         }
         fx.touched_jobs.insert(id);
         fx.effects.push(Effect::Notify { job: id });
-        for other in self.together(id) {
-            fx.effects.push(Effect::Notify { job: other });
-        }
     }
 
     /// Its prolog failed: a batch job goes back to the queue, for a while; one that cannot, and one that somebody waits for, is over.
@@ -186,10 +220,9 @@ impl Cluster {
         self.end_together(at, id, &ending, None, fx)
     }
 
-    /// Whether a job, or another component of it, waits for its prolog.
+    /// Whether a job waits for its prolog, or for that of another component.
     pub fn is_preparing(&self, id: JobId) -> bool {
-        let preparing = |id: &JobId| self.jobs.get(id).is_some_and(Job::is_preparing);
-        self.together(id).iter().any(preparing)
+        self.jobs.get(&id).is_some_and(Job::is_preparing)
     }
 
     /// Programs that are due, by job: of each job one after another.

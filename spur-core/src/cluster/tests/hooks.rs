@@ -1,6 +1,6 @@
 //! Programs of the operator on the controller's host around allocations.
 
-use super::super::hooks::{HookKind, Hooks};
+use super::super::hooks::{EACH_MAX, HookKind, Hooks};
 use crate::effect::{Effect, Effects};
 use crate::event::Event;
 use crate::fixture::{OK, World, batch, gang, spec};
@@ -30,6 +30,10 @@ fn kinds(world: &World, job: JobId) -> Vec<HookKind> {
     let due = world.cluster.hooks_due().find(|(id, _)| *id == job);
     due.map(|(_, due)| due.iter().map(|hook| hook.kind).collect())
         .unwrap_or_default()
+}
+
+fn is_leader(world: &World, job: JobId) -> bool {
+    world.cluster.together(job).first() == Some(&job)
 }
 
 /// Whether a node is told of the job by the present state.
@@ -219,14 +223,70 @@ fn a_heterogeneous_job_waits_for_the_prologs_of_all_its_components() {
     let job = world.submit_het(vec![batch(), batch()]);
     world.plan();
     let all = world.cluster.together(job);
-    ended(&mut world, all[0], None);
+    let first = ended(&mut world, all[0], None);
     assert!(world.cluster.is_preparing(job), "the other one's runs");
+    assert_eq!(first.effects, [], "and nothing of the first one starts");
+    assert!(!is_ordered(&world, job), "nor by what a node is told anew");
     let last = ended(&mut world, all[1], None);
-    assert!(!world.cluster.is_preparing(job));
+    assert!(!world.cluster.is_preparing(job) && is_ordered(&world, job));
+    for job in all {
+        let node = world.job(job).allocation[0].node;
+        let launch = Effect::Launch {
+            node,
+            job,
+            step: StepKind::Batch,
+        };
+        let assign = Effect::Assign { node, job };
+        assert!(last.effects.contains(&assign));
+        assert_eq!(last.effects.contains(&launch), is_leader(&world, job));
+    }
     assert!(
         last.effects.contains(&Effect::Notify { job }),
         "who waits for the whole hears of it"
     );
+}
+
+#[test]
+fn a_component_that_is_cancelled_alone_does_not_keep_the_others_waiting() {
+    for prolog_ends_first in [false, true] {
+        let mut world = world(2, true, false);
+        let leader = world.submit_het(vec![spec(JobKind::Alloc), spec(JobKind::Alloc)]);
+        world.plan();
+        let other = world.cluster.together(leader)[1];
+        if prolog_ends_first {
+            ended(&mut world, leader, None);
+        }
+        let gone = world.does(Event::Cancelled {
+            job: other,
+            by: Uid(0),
+        });
+        assert!(world.job(other).state.is_terminal());
+        let begun = match prolog_ends_first {
+            true => gone,
+            false => {
+                assert!(world.cluster.is_preparing(leader), "its own runs");
+                ended(&mut world, leader, None)
+            }
+        };
+        let node = world.job(leader).allocation[0].node;
+        let assign = Effect::Assign { node, job: leader };
+        assert!(begun.effects.contains(&assign));
+        assert!(!world.cluster.is_preparing(leader));
+    }
+}
+
+#[test]
+fn a_job_that_is_put_back_for_ever_does_not_collect_epilogs() {
+    let mut world = world(1, false, true);
+    let job = world.start(batch());
+    for _ in 0..EACH_MAX + 5 {
+        world.does(Event::Requeued { job });
+        world.clean_all(job);
+        world.now = world.now.plus_secs(200);
+        world.plan();
+        assert_eq!(world.job(job).state, JobState::Running);
+    }
+    assert_eq!(kinds(&world, job).len(), EACH_MAX);
 }
 
 proptest! {
