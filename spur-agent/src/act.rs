@@ -107,7 +107,10 @@ fn undo(node: &Node, job: JobId, cgroup: Cgroup) {
     if let Err(error) = cgroup.remove() {
         tracing::warn!(%job, %error, "cannot remove the cgroup of a failed set-up");
     }
-    if let Some(Err(error)) = node.fence().map(|fence| fence.detach(job)) {
+    let detached = node
+        .fence()
+        .map(|fence| fence.detach(job, &fence.stop_watching(job)));
+    if let Some(Err(error)) = detached {
         tracing::warn!(%job, error = chain(&error), "cannot unpin the fence of a failed set-up");
     }
 }
@@ -245,15 +248,15 @@ pub fn clean(
     if let Some(meter) = node.meter() {
         meter.job_ends(job);
     }
-    if let Some(fence) = node.fence() {
-        // What goes with its cgroup was not taken off.
-        fence.stop_watching(job);
-    }
+    // What goes with its cgroup was not taken off.
+    let watched = node.fence().map(|fence| fence.stop_watching(job));
     if let Some(cgroup) = node.root.job(job).map_err(|e| Failure::node(&e))? {
         cgroup.remove().map_err(|e| Failure::node(&e))?;
     }
     if let Some(fence) = node.fence() {
-        fence.detach(job).map_err(|e| Failure::node(&e))?;
+        fence
+            .detach(job, &watched.unwrap_or_default())
+            .map_err(|e| Failure::node(&e))?;
     }
     for dir in step_dirs(node, job) {
         launch::remove_dir(&dir).map_err(|e| Failure::node(&e))?;

@@ -449,7 +449,8 @@ fn collect_procs(path: &Path, depth: u32, found: &mut Vec<i32>) -> Result<(), Cg
 }
 
 fn remove_tree(path: &Path, depth: u32) -> Result<(), CgroupError> {
-    if depth > 0 {
+    // Most have nothing below them, which a list of all its files would tell at a price.
+    if depth > 0 && remove_dir(path).is_err() {
         for name in children(path)? {
             remove_tree(&path.join(name), depth - 1)?;
         }

@@ -27,11 +27,42 @@ pub struct Proof {
     pub effective: Vec<u32>,
 }
 
+/// A program that was proven to be in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Kernel id.
+    pub id: u32,
+    /// Tag.
+    pub tag: u64,
+}
+
 /// Proves that the pin `links/<name>` below `root` is a living link of the pinned program on the cgroup, that the kernel runs
 /// that program for it, and that the program uses the maps pinned here.
 ///
 /// This shows what is attached, not that it refuses: only a canary open shows that.
 pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
+    verify_link(root, name, cgroup, verify_program(root)?)
+}
+
+/// Proves that the program pinned below `root` is in the kernel and uses the maps pinned here. Which maps a loaded program uses never
+/// changes, so who holds on to program and maps need not ask again for each link.
+pub fn verify_program(root: &Path) -> Result<Program> {
+    let pins = Pins::new(root);
+    let program = pinned_program(&pins)?;
+    let proven =
+        check_program(program.id(), program.tag()).and_then(|()| check_maps(&pins, &program));
+    proven.map_err(|reason| Error::Unfit {
+        subject: pins.object("spur_fence").display().to_string(),
+        reason,
+    })?;
+    Ok(Program {
+        id: program.id(),
+        tag: program.tag(),
+    })
+}
+
+/// The part of [`verify`] that is to be proven of each link, of a program that [`verify_program`] has proven.
+pub fn verify_link(root: &Path, name: &str, cgroup: &Path, program: Program) -> Result<Proof> {
     let pins = Pins::new(root);
     let cgroup = Cgroup::open(cgroup)?;
     let path = pins.link(name)?;
@@ -41,21 +72,20 @@ pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
         reason,
     };
 
-    let link = links::PinnedLink::from_pin(&path)
+    let pinned = links::PinnedLink::from_pin(&path)
         .map_err(|error| unfit(format!("aya cannot open it: {error}")))?;
-    let link = links::FdLink::from(link)
+    let pinned = links::FdLink::from(pinned);
+    let link = pinned
         .info()
         .map_err(|error| unfit(format!("aya cannot inspect it: {error}")))?;
-    let program = pinned_program(&pins)?;
-    if link.program_id() != program.id() {
+    if link.program_id() != program.id {
         return Err(unfit(format!(
             "its program is {}, the pinned program is {}",
             link.program_id(),
-            program.id()
+            program.id
         )));
     }
-    check_loaded(link.id(), program.id(), program.tag()).map_err(&unfit)?;
-    check_maps(&pins, &program).map_err(&unfit)?;
+    check_link(link.id(), program.id).map_err(&unfit)?;
     check_fdinfo(&path, cgroup.id).map_err(&unfit)?;
 
     let query = |effective| {
@@ -63,17 +93,16 @@ pub fn verify(root: &Path, name: &str, cgroup: &Path) -> Result<Proof> {
             .map_err(Error::kernel("query device programs of", &cgroup.path))
     };
     let (own, effective) = (query(false)?, query(true)?);
-    if !own.contains(&program.id()) || !effective.contains(&program.id()) {
+    if !own.contains(&program.id) || !effective.contains(&program.id) {
         return Err(unfit(format!(
             "program {} does not run for {}: {own:?}, {effective:?}",
-            program.id(),
-            cgroup.path
+            program.id, cgroup.path
         )));
     }
     Ok(Proof {
         link_id: link.id(),
-        program_id: program.id(),
-        program_tag: program.tag(),
+        program_id: program.id,
+        program_tag: program.tag,
         cgroup: cgroup.id,
         own,
         effective,
@@ -120,7 +149,8 @@ pub(crate) fn verify_hook(
         .flatten()
         .find(|program| program.id() == link.program_id())
         .ok_or("its program is not in the kernel's list of programs")?;
-    check_loaded(link.id(), program.id(), program.tag())?;
+    check_link(link.id(), program.id())?;
+    check_program(program.id(), program.tag())?;
     // The kernel keeps 15 bytes of a program's name.
     let kept = &hook.name()[..hook.name().len().min(15)];
     if program.name_as_str() != Some(kept) {
@@ -137,25 +167,33 @@ fn pinned_program(pins: &Pins) -> Result<ProgramInfo> {
     })
 }
 
-/// The link and the program are in the kernel's own lists. Others come and go meanwhile, so errors of single entries are skipped.
-fn check_loaded(link_id: u32, program_id: u32, tag: u64) -> std::result::Result<(), String> {
-    let listed = loaded_links()
-        .flatten()
-        .any(|link| link.id() == link_id && link.program_id() == program_id);
-    if !listed {
-        return Err(format!(
-            "link {link_id} of program {program_id} is not in the kernel's list of links"
-        ));
+/// The link is in the kernel's own list, which goes by id, with this program.
+fn check_link(link_id: u32, program_id: u32) -> std::result::Result<(), String> {
+    let listed = sys::link_by_id(link_id).and_then(|link| sys::link_facts(link.as_fd()));
+    match listed {
+        Ok(facts) if facts.id == link_id && facts.program_id == program_id => Ok(()),
+        Ok(facts) => Err(format!(
+            "link {link_id} is of program {} in the kernel's list of links, not of {program_id}",
+            facts.program_id
+        )),
+        Err(error) => Err(format!(
+            "link {link_id} of program {program_id} is not in the kernel's list of links: {error}"
+        )),
     }
-    let loaded = loaded_programs()
-        .flatten()
-        .any(|program| program.id() == program_id && program.tag() == tag);
-    if !loaded {
-        return Err(format!(
-            "program {program_id} is not in the kernel's list of programs"
-        ));
+}
+
+/// The program is in the kernel's own list, which goes by id, with this tag.
+fn check_program(program_id: u32, tag: u64) -> std::result::Result<(), String> {
+    let listed = sys::program_by_id(program_id).and_then(|fd| sys::program_facts(fd.as_fd()));
+    match listed {
+        Ok(facts) if facts.id == program_id && u64::from_be_bytes(facts.tag) == tag => Ok(()),
+        Ok(_) => Err(format!(
+            "program {program_id} has another tag in the kernel's list of programs"
+        )),
+        Err(error) => Err(format!(
+            "program {program_id} is not in the kernel's list of programs: {error}"
+        )),
     }
-    Ok(())
 }
 
 /// The program uses the maps of this folder: else policies would be written where nobody reads them.

@@ -270,6 +270,11 @@ impl Fence {
         Ok(links)
     }
 
+    /// The names of all pinned links, sorted; what they are is not looked at.
+    pub fn link_names(&self) -> Result<Vec<String>> {
+        self.inner.pins.link_names()
+    }
+
     /// Removes the pins of links whose cgroup is gone; such a link does nothing any more. Returns their names.
     pub fn remove_stale_links(&self) -> Result<Vec<String>> {
         let mut removed = Vec::new();

@@ -125,6 +125,12 @@ pub(crate) fn link_facts(link: BorrowedFd<'_>) -> io::Result<LinkFacts> {
     })
 }
 
+/// `BPF_LINK_GET_FD_BY_ID`.
+pub(crate) fn link_by_id(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer.
+    owned(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) })
+}
+
 /// `BPF_OBJ_PIN`.
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;

@@ -18,6 +18,7 @@ use spur_ebpf::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use super::mount::{MOUNTED_BY_AGENT, pins_of};
 
@@ -28,6 +29,9 @@ pub const PROBE: &str = "probe";
 /// [`crate::audit`] limits those for each device, and this limit knows no devices; little enough for the ring and its reader.
 const AUDIT_BURST: u32 = 256;
 const AUDIT_PER_SECOND: u32 = 200;
+
+/// How old the last look at the devices may be when a job without GPUs is fenced.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// What went wrong with the fence.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +108,8 @@ pub struct NodeFence(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) config: Config,
     pub(super) fence: Fence,
+    /// What was proven of its program when it was opened.
+    program: doctor::Program,
     tree: Tree,
     machine: Machine,
     bits: Bits,
@@ -117,6 +123,8 @@ pub(super) struct Inner {
 /// The last look at the devices, so that nothing is written when nothing changed.
 #[derive(Debug)]
 struct Look {
+    /// When.
+    at: Instant,
     devices: Devices,
     table: DeviceTable,
     memory: Memory,
@@ -154,6 +162,7 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
         Some(object) => Fence::load_from_file(&pins, object)?,
         None => Fence::open_or_load(&pins)?,
     };
+    let program = doctor::verify_program(fence.pins())?;
     let held = held_bits(&fence, &config.cgroup)?;
     let shared = machine.identities.iter().flat_map(Identity::shares);
     let identities: Vec<Identity> = machine.identities.iter().cloned().chain(shared).collect();
@@ -175,6 +184,7 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
         table
     };
     let look = Look {
+        at: Instant::now(),
         devices,
         table,
         memory,
@@ -184,6 +194,7 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
     Ok(NodeFence(Arc::new(Inner {
         config: config.clone(),
         fence,
+        program,
         tree,
         machine: machine.clone(),
         bits,
@@ -307,6 +318,7 @@ impl NodeFence {
         held.extend(&look.inherited);
         let mut devices = resolve(tree, machine, &config.declare, config.fence_infiniband);
         look.memory.apply(&mut devices, &held);
+        look.at = Instant::now();
         if look.devices == devices {
             return Ok(Lost::new());
         }
@@ -334,7 +346,10 @@ impl NodeFence {
 
     /// Fences a cgroup that has no process yet, for this holder: link, pin, policy, and a second look by other code.
     pub fn attach(&self, cgroup: &Path, holder: &Holder) -> Result<JobFence, FenceError> {
-        self.refresh()?;
+        // Who is granted nothing is refused every number of the table, so nothing hangs on this moment.
+        if !holder.gpus.is_empty() || self.look().at.elapsed() > LOOK_AGAIN {
+            self.refresh()?;
+        }
         self.look().devices.grant(&holder.gpus)?;
         let policy = self.policy(holder)?;
         self.put_up(cgroup, &holder.pin(), &policy, holder.gpus.clone())
@@ -370,7 +385,8 @@ impl NodeFence {
 
     /// Reads back, through aya, that the kernel runs our program for this cgroup.
     pub fn verify(&self, pin: &str, cgroup: &Path) -> Result<doctor::Proof, FenceError> {
-        Ok(doctor::verify(self.0.fence.pins(), pin, cgroup)?)
+        let pins = self.0.fence.pins();
+        Ok(doctor::verify_link(pins, pin, cgroup, self.0.program)?)
     }
 
     /// What a holder's policy says, whether or not its GPUs are there now.
@@ -424,19 +440,22 @@ impl NodeFence {
         Ok(self.0.fence.unpin(name)?)
     }
 
-    /// Stops watching a job's fences: its cgroups are about to be removed, and their links with them.
-    pub fn stop_watching(&self, job: JobId) {
-        self.0.wards.remove_job(job);
+    /// Stops watching a job's fences, and gives them: its cgroups are about to be removed, and their links with them.
+    pub fn stop_watching(&self, job: JobId) -> Vec<JobFence> {
+        self.0.wards.remove_job(job)
     }
 
-    /// Lifts the fence of a job and of its steps. The cgroup must be empty.
-    pub fn detach(&self, job: JobId) -> Result<(), FenceError> {
-        self.stop_watching(job);
+    /// Lifts the fence of a job and of its steps, whose cgroups are gone: `known` are those that were watched. Costs no more for other
+    /// jobs that run.
+    pub fn detach(&self, job: JobId, known: &[JobFence]) -> Result<(), FenceError> {
+        for fence in known {
+            fence.follow_cgroup()?;
+        }
         let own = format!("job_{job}");
         let steps = format!("job_{job}_step_");
-        for link in self.0.fence.links()? {
-            if link.name == own || link.name.starts_with(&steps) {
-                self.unpin(&link.name)?;
+        for name in self.0.fence.link_names()? {
+            if name == own || name.starts_with(&steps) {
+                self.unpin(&name)?;
             }
         }
         if self.look().memory.has_frozen() {

@@ -51,9 +51,11 @@ impl Wards {
         self.all().insert(pin.to_owned(), ward);
     }
 
-    /// Forgets a job's and its steps'.
-    pub(super) fn remove_job(&self, job: JobId) {
-        self.all().retain(|_, ward| ward.job() != job);
+    /// Forgets a job's and its steps', and gives them.
+    pub(super) fn remove_job(&self, job: JobId) -> Vec<JobFence> {
+        let mut all = self.all();
+        let gone = all.extract_if(.., |_, ward| ward.job() == job);
+        gone.map(|(_, ward)| ward.fence).collect()
     }
 
     /// Forgets one.

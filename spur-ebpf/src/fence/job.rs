@@ -166,6 +166,12 @@ impl JobFence {
         .map_err(Error::libbpf("clear map", "counters"))
     }
 
+    /// Removes the pin, and the guard's rows, of a fence whose cgroup is gone: nothing is looked up for it. May be repeated.
+    pub fn follow_cgroup(&self) -> Result<()> {
+        Pins::remove(&self.inner.pins.link(&self.name)?)?;
+        self.remove_rows()
+    }
+
     /// Lifts the fence, also if somebody else still holds the link, and removes the pin. May be repeated.
     pub fn detach(&self) -> Result<()> {
         let path = self.inner.pins.link(&self.name)?;

@@ -128,7 +128,7 @@ impl Drop for Lab {
         for job in self.root.jobs().unwrap_or_default() {
             if let Ok(Some(cgroup)) = self.root.job(job) {
                 cgroup.kill().ok();
-                cgroup.wait_empty(std::time::Duration::from_secs(10)).ok();
+                cgroup.wait_empty(Duration::from_secs(10)).ok();
                 cgroup.remove().ok();
             }
         }
@@ -221,9 +221,18 @@ fn a_gpu_that_is_partitioned_anew_is_closed_until_its_job_has_ended() {
         again.ungrantable()
     );
     // The job ends: whoever comes next gets the GPU as it is.
-    lab.fence.stop_watching(JobId(1));
+    let watched = lab.fence.stop_watching(JobId(1));
+    assert_eq!(watched.len(), 1);
     one.remove().unwrap();
-    lab.fence.detach(JobId(1)).unwrap();
+    lab.fence.detach(JobId(1), &watched).unwrap();
+    assert!(
+        !lab.fence
+            .inner()
+            .fence
+            .link_names()
+            .unwrap()
+            .contains(&"job_1".to_owned())
+    );
     assert!(lab.fence.ungrantable().is_empty());
     let two = lab.job(2, &[0]);
     assert_eq!(lab.opens(&two), [0, 3]);
