@@ -143,7 +143,7 @@ fn run(
         note(&format!("the supervisor's loop failed: {error}"));
         step.kill();
     }
-    if crate::launch::exit_record(dir).ok().flatten().is_none() {
+    if !step.recorded {
         if !step.settled {
             step.record
                 .failure

@@ -17,7 +17,7 @@ use spur_ebpf::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use super::mount::{MOUNTED_BY_AGENT, pins_of};
@@ -108,8 +108,8 @@ pub struct NodeFence(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) config: Config,
     pub(super) fence: Fence,
-    /// What was proven of its program when it was opened.
-    program: doctor::Program,
+    /// What was proven of its program, which is ours to hold on to: not again for each cgroup.
+    program: OnceLock<doctor::Program>,
     tree: Tree,
     machine: Machine,
     bits: Bits,
@@ -162,7 +162,6 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
         Some(object) => Fence::load_from_file(&pins, object)?,
         None => Fence::open_or_load(&pins)?,
     };
-    let program = doctor::verify_program(fence.pins())?;
     let held = held_bits(&fence, &config.cgroup)?;
     let shared = machine.identities.iter().flat_map(Identity::shares);
     let identities: Vec<Identity> = machine.identities.iter().cloned().chain(shared).collect();
@@ -194,7 +193,7 @@ fn open_as(config: &Config, machine: &Machine, opened: Opened) -> Result<NodeFen
     Ok(NodeFence(Arc::new(Inner {
         config: config.clone(),
         fence,
-        program,
+        program: OnceLock::new(),
         tree,
         machine: machine.clone(),
         bits,
@@ -386,7 +385,14 @@ impl NodeFence {
     /// Reads back, through aya, that the kernel runs our program for this cgroup.
     pub fn verify(&self, pin: &str, cgroup: &Path) -> Result<doctor::Proof, FenceError> {
         let pins = self.0.fence.pins();
-        Ok(doctor::verify_link(pins, pin, cgroup, self.0.program)?)
+        let program = match self.0.program.get() {
+            Some(program) => *program,
+            None => {
+                let program = doctor::verify_program(pins)?;
+                *self.0.program.get_or_init(|| program)
+            }
+        };
+        Ok(doctor::verify_link(pins, pin, cgroup, program)?)
     }
 
     /// What a holder's policy says, whether or not its GPUs are there now.

@@ -74,12 +74,19 @@ pub struct Setup {
 struct OpenGroup {
     path: PathBuf,
     cgroup: u64,
-    files: Files,
+    /// Opened when they are read first: most of a short step's life is its beginning.
+    files: Option<Files>,
     processes: Processes,
     /// When its processes' memory is added up next, where no file tells it, ms since boot.
     resident_at: u64,
     /// `memory.stat` was read once.
     seen: bool,
+}
+
+impl OpenGroup {
+    fn files(&mut self) -> &mut Files {
+        self.files.get_or_insert_with(|| Files::open(&self.path))
+    }
 }
 
 /// A job that is here.

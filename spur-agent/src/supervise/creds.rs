@@ -7,6 +7,7 @@
 
 use caps::{CapSet, Capability, CapsHashSet};
 use rustix::process::{Gid, Uid};
+use rustix::thread::CapabilitySet;
 use spur_core::job::spec::Owner;
 use std::io;
 
@@ -31,22 +32,34 @@ const KEPT_FROM_ROOT: [Capability; 13] = [
 pub(crate) fn become_user(owner: &Owner) -> io::Result<()> {
     let root = owner.uid.0 == 0;
     rustix::thread::set_no_new_privs(true)?;
-    let supported = caps::runtime::thread_all_supported();
-    let keep: CapsHashSet = if root {
-        let refused: CapsHashSet = KEPT_FROM_ROOT.into_iter().collect();
-        supported.difference(&refused).copied().collect()
-    } else {
-        CapsHashSet::new()
-    };
-    for cap in supported.difference(&keep) {
-        caps::drop(None, CapSet::Bounding, *cap).map_err(other)?;
-    }
+    let keep = limit_bounding_set(root)?;
     let groups: Vec<_> = owner.groups.iter().map(|g| Gid::from_raw(g.0)).collect();
     rustix::thread::set_thread_groups(&groups)?;
     let (uid, gid) = (Uid::from_raw(owner.uid.0), Gid::from_raw(owner.gid.0));
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
     give_up(&keep)
+}
+
+/// Takes every capability that the kernel knows out of the bounding set, also those that we do not know, but not those that a task of
+/// root keeps; gives these.
+fn limit_bounding_set(root: bool) -> io::Result<CapsHashSet> {
+    let mut keep = caps::all();
+    keep.retain(|cap| root && !KEPT_FROM_ROOT.contains(cap));
+    let kept = keep.iter().fold(0, |kept, cap| kept | cap.bitmask());
+    for number in 0..u64::BITS {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        if kept & one.bits() != 0 {
+            continue;
+        }
+        match rustix::thread::remove_capability_from_bounding_set(one) {
+            Ok(()) => {}
+            // The kernel knows no more.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(keep)
 }
 
 /// Limits every set to `keep` and reads them back.

@@ -61,6 +61,8 @@ pub(crate) struct Step<'a> {
     pub(crate) record: ExitRecord,
     /// Whether the record is what there is to say.
     pub(crate) settled: bool,
+    /// Whether it was written.
+    pub(crate) recorded: bool,
     pub(crate) mpi: Option<Mpi>,
     pub(crate) pmix: Option<Pmix>,
     /// What the step's exit is because a task aborted it.
@@ -92,6 +94,7 @@ impl<'a> Step<'a> {
             oom_score: None,
             record: ExitRecord::default(),
             settled: false,
+            recorded: false,
             mpi: Mpi::new(spec),
             pmix: None,
             aborted: None,
@@ -408,8 +411,9 @@ impl<'a> Step<'a> {
         self.record.oom = self.cgroup.oom_kills() > 0;
         self.settled = true;
         // What cannot be written now is tried again when the client has its output.
-        if let Err(error) = crate::launch::record::write_exit_record(self.dir, &self.record) {
-            note(&error.to_string());
+        match crate::launch::record::write_exit_record(self.dir, &self.record) {
+            Ok(()) => self.recorded = true,
+            Err(error) => note(&error.to_string()),
         }
     }
 

@@ -62,14 +62,20 @@ impl Files {
     /// Opens what is there.
     pub fn open(group: &Path) -> Self {
         let file = |name: &str| Kept::open(&group.join(name));
+        let current = file("memory.current");
+        // All files of a controller are there, or none.
+        let memory = |name: &str| match current.is_there() {
+            true => file(name),
+            false => Kept::default(),
+        };
         Self {
             cpu: file("cpu.stat"),
             io: file("io.stat"),
-            current: file("memory.current"),
-            peak: file("memory.peak"),
-            limit: file("memory.max"),
-            stat: file("memory.stat"),
-            events: file("memory.events"),
+            peak: memory("memory.peak"),
+            limit: memory("memory.max"),
+            stat: memory("memory.stat"),
+            events: memory("memory.events"),
+            current,
             pids: file("pids.current"),
             pressures: ["cpu.pressure", "memory.pressure", "io.pressure"].map(file),
             dmem: file("dmem.current"),

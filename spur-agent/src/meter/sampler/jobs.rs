@@ -122,7 +122,7 @@ impl Sampler {
         Some(OpenGroup {
             path: path.to_owned(),
             cgroup,
-            files: Files::open(path),
+            files: Some(Files::open(path)),
             processes: Processes::of(path),
             resident_at: 0,
             seen: false,
@@ -144,7 +144,7 @@ impl Sampler {
         let group = OpenGroup {
             path: begins.group.clone(),
             cgroup: begins.cgroup,
-            files: Files::open(&begins.group),
+            files: None,
             processes: Processes::of(&begins.group),
             resident_at: 0,
             seen: false,
@@ -211,7 +211,7 @@ impl Sampler {
             return;
         };
         if let Some(mut group) = present.groups.remove(&kind) {
-            let read = group.files.read(ALL, &mut self.buffer);
+            let read = group.files().read(ALL, &mut self.buffer);
             step.take_group(read);
             for (gpu, work) in parts_of(&self.work, &self.setup.names, group.cgroup) {
                 if let Some(part) = present.job.gpus.get_mut(&gpu) {

@@ -80,11 +80,11 @@ impl Sampler {
                 if !pressure {
                     step.forget_pressure();
                 }
-                step.take_group(group.files.read(depth, &mut self.buffer));
-                if !group.files.has_memory() && now >= group.resident_at {
+                step.take_group(group.files().read(depth, &mut self.buffer));
+                if !group.files().has_memory() && now >= group.resident_at {
                     estimate(step, group, (&self.setup.proc, &mut self.buffer), now);
                 }
-                for (region, bytes) in group.files.device_memory(&mut self.buffer) {
+                for (region, bytes) in group.files().device_memory(&mut self.buffer) {
                     let device = region.split('/').nth(1);
                     let gpu = device.and_then(|device| self.setup.regions.get(device));
                     if let Some(gpu) = gpu {

@@ -40,9 +40,9 @@ struct Session<'a> {
 pub(super) async fn run(options: &Options, grant: &Grant, filters: Filters) -> Result<u8, Failure> {
     let cannot = |why: std::io::Error| Failure::error(Command::Sattach, why);
     let mut signals = signals::listen().map_err(cannot)?;
-    words::start().map_err(cannot)?;
+    words::start();
     let gone = Arc::new(Notify::new());
-    let printer = Printer::start(&Sink::Own, &Sink::Own, &gone).map_err(cannot)?;
+    let printer = Printer::new(&Sink::Own, &Sink::Own, &gone).map_err(cannot)?;
     let tasks: usize = grant.nodes.iter().map(|node| node.task_ids.len()).sum();
     let labels = options.on("label");
     let labels = labels.then(|| Labels::new(u32::try_from(tasks).unwrap_or(u32::MAX)));

@@ -1,5 +1,5 @@
 //! The thread that writes the tasks' output, so that a slow reader of srun stops the tasks but not srun's handling of
-//! signals.
+//! signals. It begins with the first of it.
 //!
 //! What finds no room at the thread is held here. Whoever holds something takes no more from the nodes until [`room`] has handed it
 //! over, and hears signals and clocks meanwhile.
@@ -29,21 +29,34 @@ pub struct Piece {
     pub data: Vec<u8>,
 }
 
-/// A running printer.
+/// A printer.
 #[derive(Debug)]
 pub struct Printer {
+    /// What a thread is to begin with, until there is one.
+    outlets: Option<Outlets>,
     queue: mpsc::Sender<Piece>,
     /// What found no room, in order.
     held: VecDeque<Piece>,
     /// What finds no room is dropped.
     dropping: bool,
-    /// Closed when the thread has written everything.
+    /// Closed when the thread has written everything, or there is none.
     written: oneshot::Receiver<()>,
 }
 
+/// Where a printer's thread takes pieces from and writes them to.
+#[derive(Debug)]
+struct Outlets {
+    pieces: mpsc::Receiver<Piece>,
+    /// In place of standard output and standard error.
+    files: [Option<File>; 2],
+    /// Told when nobody reads srun's any more.
+    gone: Arc<Notify>,
+    done: oneshot::Sender<()>,
+}
+
 impl Printer {
-    /// Starts it with files for the streams that do not go to srun's own. It tells `gone` when nobody reads srun's any more.
-    pub fn start(stdout: &Sink, stderr: &Sink, gone: &Arc<Notify>) -> std::io::Result<Self> {
+    /// One with files for the streams that do not go to srun's own. It tells `gone` when nobody reads srun's any more.
+    pub fn new(stdout: &Sink, stderr: &Sink, gone: &Arc<Notify>) -> std::io::Result<Self> {
         let file = |sink: &Sink| match sink {
             Sink::File(file) => file.try_clone().map(Some),
             Sink::Own | Sink::OwnOf(_) | Sink::WithStdout | Sink::Remote(_) => Ok(None),
@@ -56,16 +69,13 @@ impl Printer {
         };
         let (queue, pieces) = mpsc::channel(QUEUE);
         let (done, written) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("output".to_owned())
-            .spawn({
-                let gone = Arc::clone(gone);
-                move || {
-                    write_all(pieces, (out, err), &gone);
-                    drop::<oneshot::Sender<()>>(done);
-                }
-            })?;
         Ok(Self {
+            outlets: Some(Outlets {
+                pieces,
+                files: [out, err],
+                gone: Arc::clone(gone),
+                done,
+            }),
             queue,
             held: VecDeque::new(),
             dropping: false,
@@ -73,11 +83,25 @@ impl Printer {
         })
     }
 
+    /// Begins the thread, if it has not begun.
+    fn begin(&mut self) {
+        let Some(outlets) = self.outlets.take() else {
+            return;
+        };
+        let thread = std::thread::Builder::new().name("output".to_owned());
+        if let Err(why) = thread.spawn(move || outlets.write_all()) {
+            words::say(format!(
+                "srun: error: output is lost, no thread can be made to write it: {why}"
+            ));
+        }
+    }
+
     /// Hands a piece over, or holds it. A printer that is gone takes nothing.
     pub fn print(&mut self, piece: Piece) {
         if piece.data.is_empty() {
             return;
         }
+        self.begin();
         if !self.held.is_empty() {
             self.held.push_back(piece);
             return;
@@ -111,8 +135,13 @@ impl Printer {
 
     async fn finish(mut self) {
         self.hand_over().await;
-        let Self { queue, written, .. } = self;
-        drop(queue);
+        let Self {
+            queue,
+            written,
+            outlets,
+            ..
+        } = self;
+        drop((queue, outlets));
         written.await.ok();
     }
 }
@@ -157,23 +186,23 @@ pub async fn finish(
     }
 }
 
-fn write_all(
-    mut pieces: mpsc::Receiver<Piece>,
-    (mut out, mut err): (Option<File>, Option<File>),
-    gone: &Notify,
-) {
-    while let Some(piece) = pieces.blocking_recv() {
-        let file = if piece.stderr { &mut err } else { &mut out };
-        // A full disk must not end the tasks: what would have gone there is dropped.
-        match (file, piece.stderr) {
-            (Some(file), _) => output::note("the output file", file.write_all(&piece.data)),
-            (None, true) => drop(std::io::stderr().write_all(&piece.data)),
-            (None, false) => {
-                output::write(&piece.data);
-                if output::is_unread() {
-                    gone.notify_one();
+impl Outlets {
+    fn write_all(mut self) {
+        while let Some(piece) = self.pieces.blocking_recv() {
+            let [out, err] = &mut self.files;
+            let file = if piece.stderr { err } else { out };
+            // A full disk must not end the tasks: what would have gone there is dropped.
+            match (file, piece.stderr) {
+                (Some(file), _) => output::note("the output file", file.write_all(&piece.data)),
+                (None, true) => drop(std::io::stderr().write_all(&piece.data)),
+                (None, false) => {
+                    output::write(&piece.data);
+                    if output::is_unread() {
+                        self.gone.notify_one();
+                    }
                 }
             }
         }
+        drop::<oneshot::Sender<()>>(self.done);
     }
 }

@@ -147,10 +147,7 @@ pub async fn run(
         }
     }
     session.outlets = outlets;
-    if let Err(why) = words::start() {
-        drop_step(&grant, own_job).await;
-        return Err(Failure::error(Command::Srun, why));
-    }
+    words::start();
     session.announce();
     super::tell_topology(options).await;
     session.follow(&mut inbox, &mut vigil).await;
@@ -299,7 +296,7 @@ impl<'a> Session<'a> {
 
     /// One more place where output may go.
     fn outlet(&mut self, streams: &Streams) -> std::io::Result<()> {
-        let printer = Printer::start(&streams.stdout, &streams.stderr, &self.gone)?;
+        let printer = Printer::new(&streams.stdout, &streams.stderr, &self.gone)?;
         self.printers.push(printer);
         self.only
             .push([&streams.stdout, &streams.stderr].map(|sink| match sink {

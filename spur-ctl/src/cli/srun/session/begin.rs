@@ -27,6 +27,9 @@ pub fn check(parts: &[Options], here: &Surroundings) -> Result<(), Failure> {
         .try_for_each(|part| job::limits(part, here).map(drop))
 }
 
+/// The options that say where streams go.
+const STREAMS: [&str; 3] = ["output", "error", "input"];
+
 /// Where streams go, and which of these is of which part of the command line.
 type Files = (Vec<Streams>, Vec<usize>);
 
@@ -39,12 +42,16 @@ pub(super) struct Begun {
     pub(super) terminal: Option<Terminal>,
 }
 
-/// Opens files, in a thread of its own: the other end of a pipe may be long in coming.
+/// Opens files, if any is named in a thread of its own: the other end of a pipe may be long in coming.
 pub(super) async fn open_files(
     parts: &[Options],
     here: &Surroundings,
     grant: &Grant,
 ) -> Result<Files, Failure> {
+    let names = |part: &Options| STREAMS.iter().any(|long| part.last(long).is_some());
+    if !parts.iter().any(names) {
+        return prepare(parts, here, grant);
+    }
     let (parts, here, grant) = (parts.to_vec(), here.clone(), grant.clone());
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("files".to_owned());
@@ -104,7 +111,7 @@ fn prepare(parts: &[Options], here: &Surroundings, grant: &Grant) -> Result<File
             let given = part.last(long);
             given.is_some_and(|given| given.source != Source::Component)
         };
-        if streams.is_empty() || ["output", "error", "input"].iter().any(own) {
+        if streams.is_empty() || STREAMS.iter().any(own) {
             streams.push(files::open(part, here, grant)?);
         }
         outlet.push(streams.len() - 1);
