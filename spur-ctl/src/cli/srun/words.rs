@@ -1,5 +1,5 @@
-//! srun's own lines on stderr while a step runs: a thread writes them, since whoever reads may have stopped to, and srun is to
-//! hear signals and clocks meanwhile. It begins with the first line: most steps have none.
+//! srun's own lines on stderr while a step runs: what cannot be written at once is left to a thread, since whoever reads may have
+//! stopped to, and srun is to hear signals and clocks meanwhile.
 
 use super::super::output;
 use std::sync::OnceLock;
@@ -21,7 +21,10 @@ enum Word {
     Mark(oneshot::Sender<()>),
 }
 
-/// From now on lines are written by the thread, which ends with the process.
+/// The longest line that a pipe takes whole if it takes anything (`PIPE_BUF`).
+const AT_ONCE_MAX: usize = 4096;
+
+/// From now on no line is waited for.
 pub fn start() {
     RUNS.store(true, Ordering::Relaxed);
 }
@@ -41,12 +44,22 @@ fn write_all(mut words: mpsc::Receiver<Word>) {
     }
 }
 
-/// Prints a line, or has it printed. One that finds no room among those that nobody has read is dropped.
+/// Whether a line can be written without waiting.
+fn has_room(line: &str) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stderr = std::io::stderr();
+    let mut room = [PollFd::new(&stderr, PollFlags::OUT)];
+    let now = Timespec::default();
+    line.len() < AT_ONCE_MAX
+        && poll(&mut room, Some(&now)).is_ok()
+        && room[0].revents().contains(PollFlags::OUT)
+}
+
+/// Prints a line, or has it printed. One that finds no room among those that nobody has read is dropped. The thread begins with the
+/// first line that would have to be waited for, ends with the process, and has all that come after.
 pub fn say(line: String) {
-    let thread = RUNS
-        .load(Ordering::Relaxed)
-        .then(|| THREAD.get_or_init(begin));
-    match thread {
+    let waits = RUNS.load(Ordering::Relaxed) && (THREAD.get().is_some() || !has_room(&line));
+    match waits.then(|| THREAD.get_or_init(begin)) {
         Some(Some(thread)) => drop(thread.try_send(Word::Line(line))),
         Some(None) | None => output::complain(&[line]),
     }
