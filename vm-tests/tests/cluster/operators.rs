@@ -340,7 +340,7 @@ fn licenses_are_counted_over_the_cluster() {
         until scontrol show lic matlab | grep -q Used=2; do sleep 0.05; done
         second=$(sbatch --parsable -o second -L matlab,ansys --wrap true)
         until squeue -h -j $second -o %r | grep -q Licenses; do sleep 0.05; done
-        srun -L ansys true; echo $?; squeue -h -O JobID:3,Licenses:16,Reason:10; squeue -h -L ansys -o %W; scontrol show lic
+        srun -L ansys true; echo $?; while squeue -h -t CG | grep -q .; do sleep 0.05; done; squeue -h -O JobID:3,Licenses:16,Reason:10; squeue -h -L ansys -o %W; scontrol show lic
         sbatch -L matlab:3 --wrap true; sbatch -L nastran --wrap true
         : > go; while squeue -h | grep -q .; do sleep 0.05; done; cat first; scontrol -o show licenses ansys";
     let output = cluster.run(NOBODY, &["timeout", "120", "sh", "-c", script]);
