@@ -21,6 +21,7 @@ use owners::{each_owned, joined, mine, owned, targets};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply, Request};
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::step::StepSpec;
+use spur_core::mesh::MeshAsk;
 use spur_core::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -277,6 +278,12 @@ impl Service {
             Request::Licenses => queries::licenses(&view).into(),
             Request::Accounts => Reply::Accounts(Box::new(view.accounts.as_ref().clone())).into(),
             Request::Manage(request) => self.manage(&view, caller, request).await?.into(),
+            Request::Mesh(ask) => {
+                if *ask != MeshAsk::List {
+                    operators_only(caller)?;
+                }
+                Act::Mesh(*ask).into()
+            }
             Request::ResetStats => {
                 operators_only(caller)?;
                 self.counts.reset();
