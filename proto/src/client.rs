@@ -55,6 +55,13 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Line(std::os::unix::net::UnixStream);
 
+impl From<std::os::unix::net::UnixStream> for Line {
+    /// A connection to the controller that is there already.
+    fn from(stream: std::os::unix::net::UnixStream) -> Self {
+        Self(stream)
+    }
+}
+
 /// The path of a `unix:/path` address.
 pub fn unix_path(address: &str) -> Option<&Path> {
     address

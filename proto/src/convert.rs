@@ -5,7 +5,6 @@ mod macros;
 mod agent;
 mod basic;
 mod client;
-mod mesh;
 mod pmix;
 mod roll;
 mod usage;

@@ -41,6 +41,7 @@ struct Raw {
     client_socket: PathBuf,
     #[serde(default = "default_agent_socket")]
     agent_socket: PathBuf,
+    door_socket: Option<PathBuf>,
     #[serde(default = "default_token_file")]
     token_file: PathBuf,
     #[serde(default)]
@@ -136,6 +137,8 @@ pub struct Config {
     pub client_socket: PathBuf,
     /// Where agents connect.
     pub agent_socket: PathBuf,
+    /// Where the agent of this host passes on what comes through the mesh; `None`: nothing does.
+    pub door_socket: Option<PathBuf>,
     /// The shared secret: agents show it, step tickets are signed with it.
     pub token_file: PathBuf,
     /// Names of operators besides root.
@@ -323,6 +326,7 @@ impl Raw {
             state_dir,
             client_socket,
             agent_socket,
+            door_socket,
             token_file,
             operators,
             min_job_age,
@@ -349,7 +353,7 @@ impl Raw {
         let server = server.map(|text| Place::server(text, &cluster)).transpose();
         let server = server.map_err(|why| format!("accounting: postgres: {why}"))?;
         let paths = [&state_dir, &client_socket, &agent_socket, &token_file];
-        for path in paths.into_iter().chain(&mail_prog) {
+        for path in paths.into_iter().chain(&door_socket).chain(&mail_prog) {
             absolute(path)?;
         }
         let partitions = partition::check(partition)?;
@@ -361,6 +365,7 @@ impl Raw {
             state_dir,
             client_socket,
             agent_socket,
+            door_socket,
             token_file,
             operators,
             min_job_age,

@@ -7,6 +7,7 @@ use crate::front::accept::accept;
 use crate::front::agents::Agents;
 use crate::front::auth::Users;
 use crate::front::calls;
+use crate::front::door;
 use crate::front::socket;
 use crate::hooks::{self, ControllerPrograms};
 use crate::links::Links;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_stream::StreamExt as _;
 use tonic::transport::Server;
 
 /// Most threads that serve connections. The writer has its own.
@@ -202,16 +204,22 @@ async fn serve(
     );
     let clients = socket::bind(&config.client_socket, 0o666).await?;
     let agents = socket::bind(&config.agent_socket, 0o600).await?;
+    let door = match &config.door_socket {
+        Some(path) => Some(socket::bind(path, 0o600).await?),
+        None => None,
+    };
+    let door = door::open(door);
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     let programs = config.controller_programs.clone();
     servers.spawn(served(mail::send_all(config.mailer.clone(), letters)));
     servers.spawn(served(hooks::run_all(programs, due, inbox.clone())));
-    let calls = calls::serve(clients, Arc::new(service), leave.clone());
+    let commands = accept(clients).merge(door.commands);
+    let calls = calls::serve(commands, Arc::new(service), leave.clone());
     servers.spawn(served(calls));
     servers.spawn(server().serve_with_incoming_shutdown(
         Agents::new(links, meters),
-        accept(agents),
+        accept(agents).merge(door.agents),
         told(leave),
     ));
     tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");

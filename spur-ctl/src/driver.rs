@@ -21,7 +21,6 @@ mod effects;
 mod grants;
 mod het;
 mod hooks;
-mod mesh;
 mod pace;
 mod publish;
 mod start;

@@ -4,5 +4,6 @@ pub mod accept;
 pub mod agents;
 pub mod auth;
 pub mod calls;
+pub mod door;
 mod places;
 pub mod socket;

@@ -165,10 +165,11 @@ impl Link for Links {
         &self,
         request: Request<Streaming<AgentMessage>>,
     ) -> Result<Response<Self::ConnectStream>, Status> {
+        let member = greeting::member(&request);
         let mut from = request.into_inner();
         let first = tokio::time::timeout(GREETING_WAIT, from.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no greeting"))??;
-        let hello = greeting::check(first, &self.token)?;
+        let hello = greeting::check(first, member.as_ref(), &self.token)?;
         let name = hello.name.clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let (out, orders) = mpsc::channel::<ToAgent>(QUEUE_MAX);

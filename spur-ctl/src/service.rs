@@ -19,9 +19,10 @@ use crate::readers::Readers;
 use crate::usage::Usage;
 use owners::{each_owned, joined, mine, owned, targets};
 use spur_core::api::{Caller, Refusal, RefusalKind, Reply, Request};
+use spur_core::id::{JobId, NodeName, Uid};
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
+use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
-use spur_core::mesh::MeshAsk;
 use spur_core::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,6 +105,17 @@ impl Service {
     /// The user database.
     pub fn users(&self) -> &Users {
         &self.users
+    }
+
+    /// Whether a job of the user runs on the node, as the published view has it.
+    pub fn runs_on(&self, user: Uid, node: &NodeName) -> bool {
+        let view = self.readers.view();
+        let of_user = |job: &JobId| {
+            let job = view.job(*job);
+            job.is_some_and(|job| job.spec.owner.uid == user && job.state == JobState::Running)
+        };
+        let node = view.node_named(node);
+        node.is_some_and(|node| node.node.jobs.iter().any(of_user))
     }
 
     /// Carries out a request. Dropping the future gives up the wait.
@@ -278,12 +290,6 @@ impl Service {
             Request::Licenses => queries::licenses(&view).into(),
             Request::Accounts => Reply::Accounts(Box::new(view.accounts.as_ref().clone())).into(),
             Request::Manage(request) => self.manage(&view, caller, request).await?.into(),
-            Request::Mesh(ask) => {
-                if *ask != MeshAsk::List {
-                    operators_only(caller)?;
-                }
-                Act::Mesh(*ask).into()
-            }
             Request::ResetStats => {
                 operators_only(caller)?;
                 self.counts.reset();

@@ -426,7 +426,6 @@ variants!(Request = CallRequest in call_request {
     rec Attach { req job, req step };
     one Manage;
     one SetCrontab;
-    one Mesh;
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -445,7 +444,6 @@ variants!(Reply = CallAnswer in call_answer {
     one Topology;
     one WouldStart;
     one Accounts;
-    one Mesh;
     list Managed;
     list Reservations;
     list Licenses;

@@ -20,7 +20,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 mod control;
-mod mesh;
 mod steps;
 
 /// A store that fails when told to.

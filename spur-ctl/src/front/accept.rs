@@ -2,6 +2,8 @@
 //! fails (no descriptor left, for one) is tried again a little later rather than ending the server.
 
 use super::socket::Bound;
+use spur_core::id::{Gid, Uid};
+use spur_proto::door::{LocalUser, Member};
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
@@ -10,10 +12,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::net::unix::UCred;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 /// Most connections of one socket.
 pub const ALL_MAX: usize = 16_384;
@@ -56,15 +57,27 @@ pub fn accept(bound: Bound) -> ReceiverStream<io::Result<Connection>> {
 
 /// How many connections each user has.
 #[derive(Clone, Debug, Default)]
-struct Seats(Arc<Mutex<BTreeMap<u32, usize>>>);
+pub(super) struct Seats(Arc<Mutex<BTreeMap<u32, usize>>>);
 
 impl Seats {
-    /// Gives a connection its place; `None` closes it.
+    /// Gives a connection its place, by who the kernel says is at its end; `None` closes it.
     fn seat(&self, stream: UnixStream) -> Option<Connection> {
-        let uid = stream.peer_cred().ok()?.uid();
-        let seat = self.take(uid)?;
+        let peer = stream.peer_cred().ok()?;
+        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+        let user = LocalUser {
+            uid: Uid(peer.uid()),
+            gid: Gid(peer.gid()),
+            pid: pid.unwrap_or(0),
+        };
+        self.give(stream, Peer { user, member: None })
+    }
+
+    /// The same by who is known to be at its end.
+    pub(super) fn give(&self, stream: UnixStream, peer: Peer) -> Option<Connection> {
+        let seat = self.take(peer.user.uid.0)?;
         Some(Connection {
             stream,
+            peer,
             _seat: seat,
         })
     }
@@ -101,25 +114,35 @@ impl Drop for Seat {
     }
 }
 
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process, as the kernel of its host says.
+    pub user: LocalUser,
+    /// Its host, if that is another one: a member of the mesh, as the key of its tunnel says.
+    pub member: Option<Member>,
+}
+
 /// A connection that counts.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
+    peer: Peer,
     _seat: Seat,
 }
 
 impl Connection {
-    /// Who is at the other end, as the kernel says.
-    pub fn peer(&self) -> io::Result<UCred> {
-        self.stream.peer_cred()
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 

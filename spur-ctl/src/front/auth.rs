@@ -1,15 +1,19 @@
 //! Who calls: user and group from the kernel, names and groups from the user database (NSS), which may be slow and is therefore
 //! asked off the runtime's threads and remembered for a while.
+//!
+//! What comes through the mesh is vouched for by a member. A login host speaks for all its users. A node runs programs of users, who
+//! may have got at it: it speaks for owners of jobs that it runs only, and they are no operators there.
 
+use super::accept::Peer;
 use crate::service::Service;
-use spur_core::api::Caller;
+use spur_core::api::{Caller, Refusal, RefusalKind};
 use spur_core::id::{Gid, Uid};
 use spur_core::job::spec::Owner;
+use spur_core::mesh::Role;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::net::unix::UCred;
 use uzers::os::unix::UserExt;
 
 /// How long an entry of the user database is believed.
@@ -17,20 +21,29 @@ const BELIEVE: Duration = Duration::from_secs(60);
 /// Most users remembered; beyond, all are asked for anew.
 const USERS_MAX: usize = 10_000;
 
-/// The caller behind a connection.
-pub async fn caller(service: &Service, peer: UCred) -> Caller {
-    let (uid, gid) = (Uid(peer.uid()), Gid(peer.gid()));
-    let pid = peer
-        .pid()
-        .and_then(|pid| u32::try_from(pid).ok())
-        .unwrap_or(0);
-    let operator = uid == Uid(0) || service.users().is_operator(uid).await;
-    Caller {
-        uid,
-        gid,
-        pid,
-        operator,
+/// The caller behind a connection; refused if its host may not speak for it.
+pub async fn caller(service: &Service, peer: &Peer) -> Result<Caller, Refusal> {
+    let user = peer.user;
+    let node = peer.member.as_ref();
+    let node = node.filter(|member| member.role == Role::Node);
+    if let Some(node) = node
+        && (user.uid == Uid(0) || !service.runs_on(user.uid, &node.name))
+    {
+        return Err(Refusal {
+            kind: RefusalKind::AccessDenied,
+            text: format!(
+                "user {} has no job on node {}, and a node speaks for owners of its jobs only",
+                user.uid, node.name
+            ),
+        });
     }
+    let by_name = async || user.uid == Uid(0) || service.users().is_operator(user.uid).await;
+    Ok(Caller {
+        uid: user.uid,
+        gid: user.gid,
+        pid: user.pid,
+        operator: node.is_none() && by_name().await,
+    })
 }
 
 /// The user database, remembered.

@@ -3,10 +3,9 @@
 //! A connection may be idle for as long as it likes; a question that has begun has to come, and an answer has to be read, within a
 //! bound, and what is large takes a place (see [`super::places`]).
 
-use super::accept::{Connection, accept};
+use super::accept::{Connection, Peer};
 use super::auth;
 use super::places::Places;
-use super::socket::Bound;
 use crate::service::Service;
 use spur_core::api;
 use spur_proto::{client, envelope, reply, wire};
@@ -14,11 +13,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, split};
-use tokio::net::unix::UCred;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_stream::StreamExt;
+use tokio_stream::{Stream, StreamExt};
 
 /// A question longer than this takes a place.
 const LONG: usize = 64 << 10;
@@ -39,8 +37,11 @@ struct Calls {
 }
 
 /// Answers until told to leave; then ends what waits for questions and lets answers go out.
-pub async fn serve(bound: Bound, service: Arc<Service>, mut leave: watch::Receiver<bool>) {
-    let mut connections = accept(bound);
+pub async fn serve(
+    mut connections: impl Stream<Item = io::Result<Connection>> + Unpin,
+    service: Arc<Service>,
+    mut leave: watch::Receiver<bool>,
+) {
     let mut open = JoinSet::new();
     let calls = Arc::new(Calls {
         service,
@@ -77,7 +78,8 @@ async fn answer(
     calls: &Calls,
     mut leave: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let peer = connection.peer()?;
+    let peer = connection.peer().clone();
+    let uid = peer.user.uid.0;
     let (mut from, mut to) = split(connection);
     loop {
         let len = tokio::select! {
@@ -85,19 +87,17 @@ async fn answer(
             _ = leave.wait_for(|leave| *leave) => return Ok(()),
         };
         let long = if len > LONG {
-            Some(calls.questions.take(peer.uid()).await.ok_or_else(late)?)
+            Some(calls.questions.take(uid).await.ok_or_else(late)?)
         } else {
             None
         };
         let request = question(&mut from, len).await?;
         let list = match &request {
-            Ok(request) if is_list(request) => {
-                Some(calls.lists.take(peer.uid()).await.ok_or_else(late)?)
-            }
+            Ok(request) if is_list(request) => Some(calls.lists.take(uid).await.ok_or_else(late)?),
             Ok(_) | Err(_) => None,
         };
         let reply = tokio::select! {
-            reply = decide(&calls.service, peer, request, list.is_some()) => reply,
+            reply = decide(&calls.service, &peer, request, list.is_some()) => reply,
             // Nothing may come before the answer: either the client has gone, or it speaks another protocol.
             _ = from.read_u8() => return Ok(()),
         };
@@ -152,15 +152,15 @@ fn is_list(request: &api::Request) -> bool {
 /// The answer as it is sent; none if the writer has stopped, for then it is not known what came of the request.
 async fn decide(
     service: &Service,
-    peer: UCred,
+    peer: &Peer,
     question: Question,
     list: bool,
 ) -> Option<io::Result<Vec<u8>>> {
     let answer = match question {
-        Ok(request) => {
-            let caller = auth::caller(service, peer).await;
-            service.call(caller, request).await.ok()?
-        }
+        Ok(request) => match auth::caller(service, peer).await {
+            Ok(caller) => service.call(caller, request).await.ok()?,
+            Err(refusal) => Err(refusal),
+        },
         Err(refusal) => Err(refusal),
     };
     let sealed = || reply::seal(&answer, client::REPLY_MAX);

@@ -1,18 +1,56 @@
-//! The first message of an agent: does it know the token, and does what it says of its node make sense?
+//! The first message of an agent: is it the one that it says, and does what it says of its node make sense?
 
+use crate::front::accept::Peer;
 use spur_core::agent::order::FromAgent;
 use spur_core::event::NodeHello;
+use spur_core::id::NodeName;
+use spur_core::mesh::Role;
 use spur_core::resources::Inventory;
+use spur_proto::door::Member;
 use spur_proto::wire::AgentMessage;
-use tonic::Status;
+use tonic::{Request, Status};
 
 /// Most jobs of which one node has something left.
 const JOBS_MAX: usize = 65_536;
 /// The longest text in a greeting, in bytes.
 const TEXT_MAX: usize = 4096;
 
+/// The member of the mesh from which a request comes; `None`: from this host.
+pub(crate) fn member<T>(request: &Request<T>) -> Option<Member> {
+    request.extensions().get::<Peer>()?.member.clone()
+}
+
+/// Whether an agent may greet as this node. The key of its tunnel says which one it is; on this host the token shows that it is one.
+pub(crate) fn admit(
+    node: &NodeName,
+    shown: &str,
+    (member, token): (Option<&Member>, &[u8]),
+) -> Result<(), Status> {
+    match member {
+        Some(member) if member.role == Role::Node && member.name == *node => Ok(()),
+        Some(member) => {
+            tracing::warn!(%node, member = %member.name, "an agent greets as another node");
+            Err(Status::unauthenticated(format!(
+                "member {} of the mesh is not node {node}",
+                member.name
+            )))
+        }
+        None if same(shown.trim_ascii_end().as_bytes(), token) => Ok(()),
+        None => {
+            tracing::warn!(%node, "an agent showed a wrong token");
+            Err(Status::unauthenticated(
+                "wrong token: the agent's token file differs from the controller's",
+            ))
+        }
+    }
+}
+
 /// Checks a greeting.
-pub(super) fn check(first: Option<AgentMessage>, token: &[u8]) -> Result<NodeHello, Status> {
+pub(super) fn check(
+    first: Option<AgentMessage>,
+    member: Option<&Member>,
+    token: &[u8],
+) -> Result<NodeHello, Status> {
     let first =
         first.ok_or_else(|| Status::invalid_argument("the stream ended before its greeting"))?;
     let first =
@@ -26,19 +64,14 @@ pub(super) fn check(first: Option<AgentMessage>, token: &[u8]) -> Result<NodeHel
             "the first message must be the greeting",
         ));
     };
-    if !same(shown.trim_ascii_end().as_bytes(), token) {
-        tracing::warn!(node = %hello.name, "an agent showed a wrong token");
-        return Err(Status::unauthenticated(
-            "wrong token: the agent's token file differs from the controller's",
-        ));
-    }
+    admit(&hello.name, &shown, (member, token))?;
     sensible(&hello)
         .map_err(|what| Status::invalid_argument(format!("node {}: {what}", hello.name)))?;
     Ok(hello)
 }
 
 /// Compares secrets of equal length in constant time.
-pub(crate) fn same(shown: &[u8], secret: &[u8]) -> bool {
+fn same(shown: &[u8], secret: &[u8]) -> bool {
     let difference = shown
         .iter()
         .zip(secret)

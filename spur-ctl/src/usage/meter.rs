@@ -14,6 +14,7 @@ use session::Session;
 use spur_core::id::NodeName;
 use spur_core::time::Millis;
 use spur_core::usage::words::FromMeter;
+use spur_proto::door::Member;
 use spur_proto::wire;
 use spur_proto::wire::meter_server::{Meter, MeterServer};
 use std::pin::Pin;
@@ -69,7 +70,11 @@ impl Meters {
         MeterServer::new(self).max_decoding_message_size(MESSAGE_MAX)
     }
 
-    fn check(&self, first: Option<wire::MeterMessage>) -> Result<Greeting, Status> {
+    fn check(
+        &self,
+        first: Option<wire::MeterMessage>,
+        member: Option<&Member>,
+    ) -> Result<Greeting, Status> {
         let first = first
             .ok_or_else(|| Status::invalid_argument("the stream ended before its greeting"))?;
         let first =
@@ -85,12 +90,7 @@ impl Meters {
                 "the first message must be the greeting",
             ));
         };
-        if !greeting::same(token.trim_ascii_end().as_bytes(), &self.token) {
-            tracing::warn!(%node, "a meter showed a wrong token");
-            return Err(Status::unauthenticated(
-                "wrong token: the agent's token file differs from the controller's",
-            ));
-        }
+        greeting::admit(&node, &token, (member, &self.token))?;
         if boot_id.len() > TEXT_MAX {
             return Err(Status::invalid_argument(format!(
                 "node {node}: a boot id of {} bytes: at most {TEXT_MAX}",
@@ -112,10 +112,11 @@ impl Meter for Meters {
         &self,
         request: Request<Streaming<wire::MeterMessage>>,
     ) -> Result<Response<Self::ReportStream>, Status> {
+        let member = greeting::member(&request);
         let mut from = request.into_inner();
         let first = tokio::time::timeout(GREETING_WAIT, from.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no greeting"))??;
-        let greeting = self.check(first)?;
+        let greeting = self.check(first, member.as_ref())?;
         let (out, answers) = mpsc::channel(ANSWERS_MAX);
         let session = Session::begin(self.clone(), greeting, out).ok_or_else(|| {
             Status::resource_exhausted("too many nodes that the cluster does not know")

@@ -71,7 +71,7 @@ pub(crate) fn hello(name: &str) -> NodeHello {
 }
 
 /// Connects as soon as the controller listens: it opens this socket after the one that says that it is up.
-async fn dial(socket: &Path) -> UnixStream {
+pub(crate) async fn dial(socket: &Path) -> UnixStream {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         match UnixStream::connect(socket).await {
@@ -100,7 +100,16 @@ impl Agent {
         hello: NodeHello,
     ) -> Result<(Self, Welcome), Status> {
         let socket: PathBuf = controller.dir.join("agent.sock");
-        let channel = channel_over(dial(&socket).await).await.unwrap();
+        Self::connect_over(dial(&socket).await, token, hello).await
+    }
+
+    /// The same on a connection that is there.
+    pub(crate) async fn connect_over(
+        stream: UnixStream,
+        token: &str,
+        hello: NodeHello,
+    ) -> Result<(Self, Welcome), Status> {
+        let channel = channel_over(stream).await.unwrap();
         let (out, messages) = mpsc::channel(1024);
         let greeting = FromAgent::Hello {
             token: token.to_owned(),

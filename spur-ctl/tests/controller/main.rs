@@ -12,6 +12,8 @@ mod agent;
 #[cfg(test)]
 mod cron;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod jobs;
