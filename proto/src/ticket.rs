@@ -1,10 +1,11 @@
 //! Step tickets: the controller's word to an agent that this user may start this step on this node.
 //!
-//! A ticket is `version (1 byte) | fields | HMAC-SHA256 (32 bytes)`, with the cluster's token as the key. It is opaque to the
-//! client that carries it.
+//! A ticket is `version (1 byte) | fields | HMAC-SHA256 (32 bytes)`, with the cluster's token as the key, or with one of the node's own
+//! (see [`key_of`]). It is opaque to the client that carries it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use spur_core::agent::order::TicketKey;
 use spur_core::id::{Generation, JobId, NodeName, StepId, StepKind, Uid};
 use spur_core::time::Millis;
 
@@ -49,6 +50,15 @@ const FIXED_LEN: usize = 1 + 4 + 1 + 4 + 4 + 8 + 8 + 1;
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+/// The key by which tickets for one node are signed where its agent does not have the cluster's token: made of that, so that the
+/// controller keeps no more, and of the node's name, so that no node can make tickets for another.
+pub fn key_of(token: &[u8], node: &NodeName) -> TicketKey {
+    let mut mac = mac(token);
+    mac.update(b"spur step tickets of node ");
+    mac.update(node.as_str().as_bytes());
+    TicketKey(mac.finalize().into_bytes().into())
 }
 
 /// Signs a ticket.
@@ -164,6 +174,19 @@ mod tests {
                 Ok(ticket)
             );
         }
+    }
+
+    #[test]
+    fn no_node_makes_tickets_for_another() {
+        let [one, two] = ["n1", "n2"].map(|name| key_of(b"token", &NodeName::new(name).unwrap()));
+        assert_ne!(one, two);
+        assert_ne!(key_of(b"other", &NodeName::new("n1").unwrap()), one);
+        let forged = sign(&two.0, &ticket());
+        assert_eq!(verify(&one.0, &forged, Millis(0)), Err(TicketError::Forged));
+        assert_eq!(
+            verify(&one.0, &sign(&one.0, &ticket()), Millis(0)),
+            Ok(ticket())
+        );
     }
 
     #[test]

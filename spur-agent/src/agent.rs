@@ -14,6 +14,7 @@ use crate::act::{Failure, Left};
 use crate::audit;
 use crate::clients::Visitor;
 use crate::journal::{self, Journal};
+use crate::keys::Keys;
 use crate::launch::Supervisor;
 use crate::node::{Condition, Node};
 use crate::watchdog::Repaired;
@@ -135,7 +136,7 @@ struct Running {
 pub struct Agent {
     node: Arc<Node>,
     condition: Condition,
-    token: Vec<u8>,
+    keys: Arc<Keys>,
     journal: Journal,
     desired: Desired,
     observed: Observed,
@@ -196,7 +197,7 @@ impl Agent {
     pub fn adopt(
         node: Arc<Node>,
         condition: Condition,
-        token: Vec<u8>,
+        keys: Arc<Keys>,
         refusals: audit::Buffer,
         inputs: mpsc::Sender<Input>,
     ) -> Result<Self, AgentError> {
@@ -204,7 +205,7 @@ impl Agent {
         let mut agent = Self {
             node,
             condition,
-            token,
+            keys,
             journal,
             desired: Desired::default(),
             observed: Observed::default(),
@@ -322,8 +323,10 @@ impl Agent {
                 jobs,
                 steps,
                 programs,
+                ticket_key,
             } => {
                 tracing::info!(%node, %generation, jobs = jobs.len(), steps = steps.len(), "the controller welcomes this node");
+                self.keys.given(ticket_key.clone());
                 self.take_programs(programs.clone());
             }
             ToAgent::Assign(_) | ToAgent::Launch(_) | ToAgent::Revoke { .. } => {}

@@ -4,11 +4,12 @@ mod seats;
 
 use crate::act::Failure;
 use crate::agent::Input;
+use crate::keys::Keys;
 use crate::launch::Supervisor;
 use crate::node::{Node, now};
 use seats::Seats;
 use spur_proto::frame::{read_frame_async, write_frame};
-use spur_proto::ticket::{Ticket, verify};
+use spur_proto::ticket::Ticket;
 use spur_proto::wire::{Ended, FromStep, Open, StepError, ToStep, from_step, to_step};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -102,7 +103,7 @@ pub fn listen(node: &Node) -> std::io::Result<UnixListener> {
 pub async fn serve(
     listener: UnixListener,
     node: Arc<Node>,
-    token: Arc<Vec<u8>>,
+    keys: Arc<Keys>,
     inputs: mpsc::Sender<Input>,
 ) {
     let room = Arc::new(Semaphore::new(INCOMING_MAX));
@@ -125,9 +126,9 @@ pub async fn serve(
             .ok()
             .and_then(|peer| seats.take(peer.uid()));
         let Some(seat) = seat else { continue };
-        let (node, token, inputs) = (Arc::clone(&node), Arc::clone(&token), inputs.clone());
+        let (node, keys, inputs) = (Arc::clone(&node), Arc::clone(&keys), inputs.clone());
         tokio::spawn(async move {
-            if let Some(visitor) = admit(stream, &node, &token).await {
+            if let Some(visitor) = admit(stream, &node, &keys).await {
                 drop(inputs.send(Input::Visitor(Box::new(visitor))).await);
             }
             drop((place, seat));
@@ -136,7 +137,7 @@ pub async fn serve(
 }
 
 /// Reads the first message and checks the ticket against the node and against who the kernel says that the client is.
-async fn admit(mut stream: UnixStream, node: &Node, token: &[u8]) -> Option<Visitor> {
+async fn admit(mut stream: UnixStream, node: &Node, keys: &Keys) -> Option<Visitor> {
     let first = tokio::time::timeout(PATIENCE, read_frame_async::<ToStep>(&mut stream)).await;
     let peer = stream.peer_cred();
     let stream = stream.into_std().ok()?;
@@ -150,7 +151,8 @@ async fn admit(mut stream: UnixStream, node: &Node, token: &[u8]) -> Option<Visi
             return None;
         }
     };
-    let ticket = verify(token, &open.ticket, now())
+    let ticket = keys
+        .verify(&open.ticket, now())
         .map_err(|e| e.to_string())
         .and_then(|ticket| match peer {
             _ if ticket.node != node.config.node => {

@@ -6,6 +6,7 @@ use spur_agent::audit;
 use spur_agent::clients;
 use spur_agent::config::Config;
 use spur_agent::discover::nvml;
+use spur_agent::keys::Keys;
 use spur_agent::link;
 use spur_agent::node::{self, Node};
 use spur_agent::watchdog;
@@ -39,21 +40,21 @@ async fn serve(config: Config, token: Vec<u8>) -> anyhow::Result<()> {
     node.start_meter(&token);
     let node = Arc::new(node);
     let (inputs, queue) = mpsc::channel(INPUTS_MAX);
+    let keys = Arc::new(Keys::new(Some(token)));
     let agent = Agent::adopt(
         Arc::clone(&node),
         condition,
-        token.clone(),
+        Arc::clone(&keys),
         audit::Buffer::default(),
         inputs.clone(),
     )?;
     watchdog::watch(Arc::clone(&node), inputs.clone()).context("starting the watchdog")?;
     let listener = clients::listen(&node)
         .with_context(|| format!("opening the socket {}", node.config.socket.display()))?;
-    let token = Arc::new(token);
     tokio::spawn(clients::serve(
         listener,
         Arc::clone(&node),
-        token,
+        keys,
         inputs.clone(),
     ));
     tokio::spawn(link::keep(node.config.controller.clone(), inputs.clone()));

@@ -11,6 +11,7 @@ pub mod discover;
 pub mod fence;
 pub mod hollow;
 pub mod journal;
+pub mod keys;
 pub mod launch;
 pub mod link;
 pub mod meter;

@@ -1,7 +1,8 @@
 //! The agent's stream.
 
+use super::{BadMessage, Wire};
 use spur_core::agent::order::{
-    BatchOrder, FromAgent, HetOrder, JobOrder, Report, StepOrder, ToAgent,
+    BatchOrder, FromAgent, HetOrder, JobOrder, Report, StepOrder, TicketKey, ToAgent,
 };
 use spur_core::agent::programs::{HealthCheck, NodePrograms};
 use spur_core::event::NodeHello;
@@ -30,7 +31,7 @@ record!(StepOrder = StepOrder {
     opt batch,
 } and nodes or roll);
 variants!(ToAgent = ControllerMessage in controller_message {
-    rec Welcome { req node, req generation, rep jobs, rep steps, opt programs };
+    rec Welcome { req node, req generation, rep jobs, rep steps, opt programs, opt ticket_key };
     rec Revoke { req job, req generation };
     rec Signal { req job, opt step, req signal, def group };
     rec Ack { req report };
@@ -51,3 +52,16 @@ variants!(FromAgent = AgentMessage in agent_message {
     rec Denials { rep counts, rep events, rep rows };
     rec Fence { req state, req note, opt suffices, opt gpus_sick, rep gpu_notes, rep stuck };
 });
+
+impl Wire for TicketKey {
+    type Pb = Vec<u8>;
+    fn to_pb(&self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+    fn from_pb(pb: Vec<u8>) -> Result<Self, BadMessage> {
+        let bytes = pb.try_into();
+        bytes
+            .map(Self)
+            .map_err(|pb: Vec<u8>| BadMessage::new(format!("{} bytes, not 32", pb.len())))
+    }
+}

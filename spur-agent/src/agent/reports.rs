@@ -16,7 +16,7 @@ impl Agent {
         self.link = Some(link);
         self.sent = 0;
         let hello = self.hello();
-        let token = String::from_utf8_lossy(&self.token).into_owned();
+        let token = String::from_utf8_lossy(self.keys.token()).into_owned();
         self.send(FromAgent::Hello { token, hello });
         self.send_reports();
         self.refusals.say_again();

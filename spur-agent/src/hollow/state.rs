@@ -244,6 +244,7 @@ mod tests {
             jobs: vec![],
             steps: vec![],
             programs: None,
+            ticket_key: None,
         };
         state.take(&welcome, start, lasts);
         let job = job_order(7, 1, &[0]);

@@ -210,6 +210,7 @@ impl Controller {
             jobs: job.into_iter().collect(),
             steps: step.into_iter().collect(),
             programs: None,
+            ticket_key: None,
         });
     }
 

@@ -25,6 +25,7 @@ fn welcome(node: &Node, programs: NodePrograms) {
         jobs: vec![],
         steps: vec![],
         programs: Some(programs),
+        ticket_key: None,
     });
 }
 
@@ -219,6 +220,7 @@ fn a_prolog_that_an_agent_did_not_see_end_is_run_again_before_anything_starts() 
             jobs,
             steps,
             programs: Some(programs),
+            ticket_key: None,
         });
         if wanted {
             let second = begun(&node, "said", 1);

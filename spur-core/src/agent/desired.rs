@@ -75,6 +75,7 @@ impl Desired {
                 jobs,
                 steps,
                 programs: _,
+                ticket_key: _,
             } => self.welcome(jobs, steps),
             ToAgent::Assign(order) => self.one(order.job, order.generation, |me| me.assign(order)),
             ToAgent::Launch(order) => self.one(order.job, order.generation, |me| me.launch(order)),

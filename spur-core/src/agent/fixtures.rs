@@ -98,6 +98,7 @@ pub(super) fn welcome(jobs: Vec<JobOrder>, steps: Vec<StepOrder>) -> ToAgent {
         jobs,
         steps,
         programs: None,
+        ticket_key: None,
     }
 }
 

@@ -139,6 +139,16 @@ pub struct BatchOrder {
     pub append: bool,
 }
 
+/// The key of the tickets for one node's steps: who has it can make tickets for that node, and for no other. A secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketKey(pub [u8; 32]);
+
+impl std::fmt::Debug for TicketKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TicketKey(..)")
+    }
+}
+
 /// Controller to agent.
 #[expect(
     clippy::large_enum_variant,
@@ -159,6 +169,9 @@ pub enum ToAgent {
         /// What to run around jobs; `None` from controllers that do not say: nothing.
         #[serde(default)]
         programs: Option<NodePrograms>,
+        /// By what tickets for steps here are signed; `None`: by the cluster's token, which only agents on the controller's host have.
+        #[serde(default)]
+        ticket_key: Option<TicketKey>,
     },
     /// Hold this job.
     Assign(JobOrder),

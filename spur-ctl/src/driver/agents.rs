@@ -140,12 +140,14 @@ impl Writer {
             turn.effects
                 .retain(|effect| super::effects::addressee(effect) != Some(node));
             turn.acks.remove(&node);
+            let name = self.cluster.nodes.get(&node).map(|node| &node.name);
             let welcome = ToAgent::Welcome {
                 node,
                 generation,
                 jobs,
                 steps,
                 programs: Some(self.programs.clone()),
+                ticket_key: name.and_then(|name| self.ticket_key(name)),
             };
             self.links.by_node.insert(node, Link { session, out });
             self.send(node, welcome);

@@ -3,12 +3,14 @@
 use super::Writer;
 use super::ask::Answer;
 use super::turn::Turn;
+use spur_core::agent::order::TicketKey;
 use spur_core::api::{Caller, Grant, GrantNode, Refusal, RefusalKind, Reply};
 use spur_core::event::Event;
-use spur_core::id::{JobId, StepId, StepKind};
+use spur_core::id::{JobId, NodeName, StepId, StepKind};
 use spur_core::job::Job;
 use spur_core::job::het::HetPart;
 use spur_core::job::step::{Step, StepSpec, StepState, grant};
+use spur_core::mesh::Role;
 use spur_core::view;
 use spur_proto::ticket::{self, Ticket};
 
@@ -113,6 +115,12 @@ impl Writer {
         Ok(Reply::Submitted { job, notices })
     }
 
+    /// By what tickets for a node are signed, if that is a member of the mesh: such a one does not have the cluster's token.
+    pub(super) fn ticket_key(&self, node: &NodeName) -> Option<TicketKey> {
+        let member = self.cluster.mesh.named(node)?;
+        (member.role == Role::Node).then(|| ticket::key_of(&self.key, node))
+    }
+
     /// How to reach a step: to start it, or to join it.
     fn describe_grant(
         &self,
@@ -142,7 +150,10 @@ impl Writer {
                 name: node.name.clone(),
                 address: node.address.clone(),
                 task_ids: part.task_ids.clone(),
-                ticket: ticket::sign(&self.key, &says),
+                ticket: match self.ticket_key(&node.name) {
+                    Some(own) => ticket::sign(&own.0, &says),
+                    None => ticket::sign(&self.key, &says),
+                },
             })
         });
         Ok(Grant {

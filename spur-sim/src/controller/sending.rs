@@ -32,6 +32,7 @@ impl Controller {
                         jobs,
                         steps,
                         programs: None,
+                        ticket_key: None,
                     },
                     around,
                 );

@@ -266,6 +266,7 @@ fn what_is_remembered_is_bounded() {
         jobs: vec![job(0, 1, &[])],
         steps: vec![],
         programs: None,
+        ticket_key: None,
     });
     assert!(absorbed.refused.is_empty());
     assert_eq!(held(&desired), [(0, 1)]);
