@@ -278,7 +278,8 @@ fn steps_are_sound(cluster: &Cluster, job: &Job) -> Result<(), Violation> {
     };
     for part in job.steps.values().flat_map(|step| &step.shares) {
         let share = whole.iter().find(|share| share.node == part.share.node);
-        let inside = share.is_some_and(|share| {
+        // With `--no-kill` a job has steps from before it lost a node.
+        let inside = share.map_or(job.spec.extras().no_kill, |share| {
             part.share.gpus.is_subset(&share.gpus) && part.share.cpus.is_subset(&share.cpus)
         });
         if !inside || !cluster.nodes.contains_key(&part.share.node) {

@@ -1,11 +1,14 @@
 //! Ends that somebody or time decided.
 
 use super::end::Ending;
+use super::report::Origin;
 use super::{Cluster, Taken};
 use crate::effect::{Effect, Effects};
 use crate::id::{JobId, NodeId, StepKind, Uid};
+use crate::job::Job;
 use crate::job::spec::JobKind;
 use crate::job::state::{Cause, ExitStatus, JobState, Reason};
+use crate::job::step::{Step, StepShare, StepState};
 use crate::slurm::mail::Occasion;
 use crate::time::Millis;
 
@@ -123,7 +126,8 @@ impl Cluster {
         }
     }
 
-    /// A job lost a node: back to the queue if its owner allowed that, else it failed. On `gone` nothing is left of it.
+    /// A job lost a node: with `--no-kill` it goes on without it; else back to the queue if its owner allowed that, else it failed. On
+    /// `gone` nothing is left of it.
     pub(super) fn lose_job(
         &mut self,
         at: Millis,
@@ -133,6 +137,9 @@ impl Cluster {
         fx: &mut Effects,
     ) -> Taken {
         let job = self.jobs.get(&id).ok_or("no such job")?;
+        if goes_on_without(job, node) {
+            return self.lose_part(at, id, node, gone, fx);
+        }
         if job.spec.kind == JobKind::Batch && job.spec.requeue {
             return self.requeue_together(at, id, None, gone, fx);
         }
@@ -148,4 +155,63 @@ impl Cluster {
         };
         self.end_together(at, id, &ending, gone, fx)
     }
+
+    /// A job goes on without one of its nodes. What a step had there counts as killed; the rest of such a step is killed too, unless it
+    /// is all that the job is: its owner wanted it so.
+    fn lose_part(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        node: NodeId,
+        gone: Option<NodeId>,
+        fx: &mut Effects,
+    ) -> Taken {
+        let job = self.jobs.get_mut(&id).ok_or("no such job")?;
+        let here = job.allocation.iter().position(|share| share.node == node);
+        let share = job
+            .allocation
+            .remove(here.ok_or("the job has no part on that node")?);
+        job.idle.remove(&node);
+        let (generation, alone) = (job.generation, job.spec.kind == JobKind::Run);
+        let hit = |(kind, step): (&StepKind, &Step)| {
+            let waits = |part: &&StepShare| !step.reported.contains_key(&part.share.node);
+            let parts: Vec<NodeId> = step
+                .shares
+                .iter()
+                .filter(waits)
+                .map(|part| part.share.node)
+                .collect();
+            (step.state == StepState::Running && parts.contains(&node)).then_some((*kind, parts))
+        };
+        let hit: Vec<_> = job.steps.iter().filter_map(hit).collect();
+        self.leave_node(at, id, (share, generation), gone, fx);
+        for (step, parts) in hit {
+            let origin = Origin {
+                job: id,
+                node,
+                generation,
+            };
+            let killed = ExitStatus { code: 0, signal: 9 };
+            self.on_step_ended(at, origin, step, (killed, false), fx)?;
+            for node in parts.into_iter().filter(|part| *part != node && !alone) {
+                let step = Some(step);
+                fx.effects.push(Effect::Signal {
+                    node,
+                    job: id,
+                    step,
+                    signal: 9,
+                });
+            }
+        }
+        fx.touched_jobs.insert(id);
+        fx.effects.push(Effect::Notify { job: id });
+        Ok(())
+    }
+}
+
+/// Whether a job stays when it loses that node: its owner wants it, it has others, and its script does not run there.
+fn goes_on_without(job: &Job, node: NodeId) -> bool {
+    let script = job.steps.get(&StepKind::Batch);
+    let script = script.is_some_and(|step| step.shares.iter().any(|part| part.share.node == node));
+    job.spec.extras().no_kill && job.allocation.len() > 1 && !script && !job.is_preparing()
 }

@@ -2,7 +2,7 @@
 
 use super::{Cluster, Taken};
 use crate::effect::{Effect, Effects};
-use crate::id::{JobId, NodeId};
+use crate::id::{Generation, JobId, NodeId};
 use crate::job::state::{Cause, ExitStatus, JobState, Reason, next};
 use crate::job::step::StepState;
 use crate::job::{Job, Leftover};
@@ -144,18 +144,30 @@ impl Cluster {
         job.last_nodes.clone_from(&shares);
         self.follow_with_epilog(id, fx);
         for share in shares {
-            let node = share.node;
-            fx.touched_nodes.insert(node);
-            if gone == Some(node) {
-                self.free(at, id, &share, fx);
-            } else {
-                job_leftover(self.jobs.get_mut(&id), share, generation);
-                fx.effects.push(Effect::Revoke {
-                    node,
-                    job: id,
-                    generation,
-                });
-            }
+            self.leave_node(at, id, (share, generation), gone, fx);
+        }
+    }
+
+    /// Turns what a job had on one node into leftovers.
+    pub(super) fn leave_node(
+        &mut self,
+        at: Millis,
+        id: JobId,
+        (share, generation): (NodeShare, Generation),
+        gone: Option<NodeId>,
+        fx: &mut Effects,
+    ) {
+        let node = share.node;
+        fx.touched_nodes.insert(node);
+        if gone == Some(node) {
+            self.free(at, id, &share, fx);
+        } else {
+            job_leftover(self.jobs.get_mut(&id), share, generation);
+            fx.effects.push(Effect::Revoke {
+                node,
+                job: id,
+                generation,
+            });
         }
     }
 
@@ -223,7 +235,7 @@ fn tells_run_time(cause: Cause) -> bool {
     }
 }
 
-fn job_leftover(job: Option<&mut Job>, share: NodeShare, generation: crate::id::Generation) {
+fn job_leftover(job: Option<&mut Job>, share: NodeShare, generation: Generation) {
     if let Some(job) = job {
         job.uncleaned.insert(share.node);
         job.leftovers

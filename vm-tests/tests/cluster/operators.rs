@@ -352,3 +352,68 @@ fn licenses_are_counted_over_the_cluster() {
     assert_eq!((output.out.as_str(), output.err), (due, refused.repeat(2)));
     cluster.down();
 }
+
+#[test]
+fn a_job_that_is_to_stay_goes_on_without_a_node_that_is_taken_down() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(2, 2);
+    let home = cluster.home(NOBODY);
+    let script = "srun -N2 -n2 sleep 100; echo wide $?; until test -e go; do sleep 0.05; done
+        srun printenv SLURM_STEP_NODELIST";
+    let submit = [
+        "sbatch",
+        "--parsable",
+        "-N2",
+        "--gpus-per-node=1",
+        "--no-kill",
+        "-o",
+        "out",
+        "--wrap",
+        script,
+    ];
+    let job = cluster.run(NOBODY, &submit).good();
+    let job = job.trim();
+    let steps = || {
+        cluster
+            .run(NOBODY, &["squeue", "-h", "-s", "-j", job, "-o", "%i"])
+            .good()
+    };
+    wait::until_true("the wide step runs", SOON, || {
+        steps().contains(&format!("{job}.0"))
+    });
+    let down = [
+        "scontrol",
+        "update",
+        "nodename=n2",
+        "state=down",
+        "reason=test",
+    ];
+    cluster.run(User::Root, &down).good();
+    let said = || lines(&home.join("out"), 0);
+    wait::until_true("the wide step ends", SOON, || {
+        said()
+            .iter()
+            .any(|line| line.starts_with("wide ") && line != "wide 0")
+    });
+    let shown = cluster
+        .run(NOBODY, &["squeue", "-h", "-j", job, "-o", "%T %D %N"])
+        .good();
+    assert_eq!(shown, "RUNNING 1 n1\n");
+    wait::until_true("what it had there is free", SOON, || {
+        let node = cluster
+            .run(NOBODY, &["scontrol", "show", "node", "n2"])
+            .good();
+        node.contains("AllocTRES=\n")
+    });
+    fs::write(home.join("go"), "").expect("root may");
+    wait::until_true("a step runs on the other node", SOON, || {
+        said().iter().any(|line| line == "n1")
+    });
+    wait::until_true("it completes", SOON, || {
+        let args = ["sacct", "-X", "-n", "-P", "-j", job, "-o", "state"];
+        cluster.run(NOBODY, &args).good() == "COMPLETED\n"
+    });
+    cluster.down();
+}

@@ -3,9 +3,10 @@
 use crate::effect::Effect;
 use crate::event::{Event, NodeHello};
 use crate::fixture::{World, batch, gang, gpu, hello, inventory, spec};
-use crate::id::{Generation, JobId, NodeId, Uid};
+use crate::id::{Generation, JobId, NodeId, StepKind, Uid};
 use crate::job::spec::{JobKind, JobSpec};
 use crate::job::state::{JobState, Reason};
+use crate::job::step::{StepShare, StepState};
 use crate::node::{AdminState, FenceState};
 
 fn back(jobs: &[(JobId, u64)]) -> NodeHello {
@@ -123,7 +124,7 @@ fn what_a_node_does_not_know_is_ordered_again() {
     let knows = world.start(gang(1, 2));
     let misses = world.start(gang(1, 2));
     let fx = world.does(Event::NodeConnected(back(&[(knows, 1), (JobId(99), 40)])));
-    let (node, step) = (NodeId(0), crate::id::StepKind::Batch);
+    let (node, step) = (NodeId(0), StepKind::Batch);
     assert_eq!(
         fx.effects,
         [
@@ -322,4 +323,121 @@ fn a_node_keeps_its_number_and_an_operators_partition_state_outlives_a_reconfigu
         world.cluster.partitions[1].state,
         crate::partition::PartitionState::Up
     );
+}
+
+fn stays(mut spec: JobSpec) -> JobSpec {
+    spec.extras_mut().no_kill = true;
+    spec
+}
+
+/// Grants a step of one task on each of these nodes, with a GPU each.
+fn step_on(world: &mut World, job: JobId, nodes: &[u32]) -> StepKind {
+    let step = StepKind::Numbered(world.job(job).next_step);
+    let share = |node: &u32| {
+        let shares = &world.job(job).allocation;
+        let share = shares.iter().find(|share| share.node == NodeId(*node));
+        StepShare {
+            share: share.unwrap().clone(),
+            task_ids: vec![*node],
+        }
+    };
+    let shares = nodes.iter().map(share).collect();
+    world.does(Event::StepGranted {
+        job,
+        step,
+        name: "s".into(),
+        uid: Uid(1000),
+        shares,
+        cpus_per_task: 1,
+        with: vec![],
+        request_id: 0,
+        sharing: Default::default(),
+    });
+    step
+}
+
+#[test]
+fn a_job_that_stays_goes_on_without_the_node_that_it_loses() {
+    let mut world = World::new(3, 8);
+    let job = world.start(stays(JobSpec {
+        requeue: true,
+        ..gang(3, 2)
+    }));
+    let (wide, ours) = (
+        step_on(&mut world, job, &[0, 2]),
+        step_on(&mut world, job, &[1]),
+    );
+    lose(&mut world, 2);
+    let left = world.job(job);
+    assert_eq!((left.state, left.restarts), (JobState::Running, 0));
+    assert_eq!(world.places(job), "n1:c0:g0-1:t1 n2:c0:g0-1:t1");
+    assert_eq!(
+        world.node(2).gpus_used.len(),
+        2,
+        "until it is known to be clean"
+    );
+    let killed = crate::job::state::ExitStatus { code: 0, signal: 9 };
+    assert_eq!(left.steps[&wide].reported[&NodeId(2)], killed);
+    assert!(left.steps[&ours].reported.is_empty());
+    // Its other part is told to end, and does; the script, and steps after it, go on.
+    world.step_ended(job, wide, 0, killed);
+    assert_eq!(world.job(job).steps[&wide].state, StepState::Ended);
+    let fx = world.does(Event::NodeConnected(NodeHello {
+        jobs: vec![(job, Generation(1))],
+        ..hello("n3", inventory(8, 16_384, 8))
+    }));
+    let revoke = Effect::Revoke {
+        node: NodeId(2),
+        job,
+        generation: Generation(1),
+    };
+    assert!(fx.effects.contains(&revoke), "{:?}", fx.effects);
+    world.clean(job, 2);
+    assert_eq!(world.node(2).gpus_used.len(), 0);
+    assert_eq!(world.job(job).state, JobState::Running);
+    step_on(&mut world, job, &[0, 1]);
+    let again = world.start(gang(1, 7));
+    assert_eq!(world.places(again), "n3:c0:g0-6:t1");
+}
+
+#[test]
+fn the_rest_of_a_step_is_killed_and_of_a_job_that_is_a_step_it_is_not() {
+    for (kind, signalled) in [(JobKind::Alloc, true), (JobKind::Run, false)] {
+        let mut world = World::new(2, 8);
+        let job = world.start(stays(JobSpec { kind, ..gang(2, 1) }));
+        let step = match kind {
+            JobKind::Run => StepKind::Numbered(0),
+            JobKind::Alloc | JobKind::Batch => StepKind::Numbered(world.job(job).next_step),
+        };
+        if !world.job(job).steps.contains_key(&step) {
+            step_on(&mut world, job, &[0, 1]);
+        }
+        world.does(Event::NodeDisconnected { node: NodeId(1) });
+        let fx = world.does(Event::NodeLost { node: NodeId(1) });
+        let signal = Effect::Signal {
+            node: NodeId(0),
+            job,
+            step: Some(step),
+            signal: 9,
+        };
+        assert_eq!(fx.effects.contains(&signal), signalled, "{:?}", fx.effects);
+        assert_eq!(world.job(job).state, JobState::Running);
+    }
+}
+
+#[test]
+fn a_job_that_stays_ends_with_its_last_node_and_with_that_of_its_script() {
+    let mut world = World::new(2, 8);
+    let alone = world.start(stays(JobSpec {
+        requeue: false,
+        ..gang(1, 1)
+    }));
+    let script = world.start(stays(JobSpec {
+        requeue: false,
+        ..gang(2, 1)
+    }));
+    lose(&mut world, 0);
+    for job in [alone, script] {
+        assert_eq!(world.job(job).state, JobState::NodeFail);
+    }
 }

@@ -135,8 +135,7 @@ pub(super) static ROWS: &[Flag] = &[
         "keep the job when one of its nodes fails",
     )
     .short('k')
-    .env(JOB, "NO_KILL")
-    .ineffective("a job that loses a node ends"),
+    .env(JOB, "NO_KILL"),
     opt(
         "kill-command",
         "SIGNAL",

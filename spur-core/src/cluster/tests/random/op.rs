@@ -117,6 +117,7 @@ fn any_spec() -> impl Strategy<Value = Box<JobSpec>> {
         prop::bool::weighted(0.1),
         prop::bool::weighted(0.1),
         prop::option::weighted(0.3, any::<bool>()),
+        prop::bool::weighted(0.3),
     );
     let array = prop_oneof![
         6 => Just(""),
@@ -135,8 +136,8 @@ fn any_spec() -> impl Strategy<Value = Box<JobSpec>> {
         .prop_map(
             |(kind, memory, counts, (way, count), flags, (array, dependency))| {
                 let (nodes, more, tasks, tasks_per_node, cpus_per_task) = counts;
-                let (requeue, exclusive, hold, kill_on_invalid_dep) = flags;
-                Box::new(JobSpec {
+                let (requeue, exclusive, hold, kill_on_invalid_dep, no_kill) = flags;
+                let mut spec = JobSpec {
                     kind,
                     memory,
                     nodes_min: nodes,
@@ -158,7 +159,9 @@ fn any_spec() -> impl Strategy<Value = Box<JobSpec>> {
                     name: format!("job{count}"),
                     time_limit: Some(TimeLimit::Secs(500)),
                     ..batch()
-                })
+                };
+                spec.extras_mut().no_kill = no_kill;
+                Box::new(spec)
             },
         )
 }
