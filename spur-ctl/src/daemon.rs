@@ -3,7 +3,7 @@
 use crate::config::{self, Config, Enforce};
 use crate::driver::{self, Input, Parts};
 use crate::error::DaemonError;
-use crate::front::accept::accept;
+use crate::front::accept::{Connections, accept};
 use crate::front::agents::Agents;
 use crate::front::auth::Users;
 use crate::front::calls;
@@ -202,24 +202,17 @@ async fn serve(
         Arc::new(settings(config, file)),
         Arc::clone(&shutdown),
     );
-    let clients = socket::bind(&config.client_socket, 0o666).await?;
-    let agents = socket::bind(&config.agent_socket, 0o600).await?;
-    let door = match &config.door_socket {
-        Some(path) => Some(socket::bind(path, 0o600).await?),
-        None => None,
-    };
-    let door = door::open(door);
+    let (commands, agents) = fronts(config).await?;
     let (farewell, leave) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     let programs = config.controller_programs.clone();
     servers.spawn(served(mail::send_all(config.mailer.clone(), letters)));
     servers.spawn(served(hooks::run_all(programs, due, inbox.clone())));
-    let commands = accept(clients).merge(door.commands);
     let calls = calls::serve(commands, Arc::new(service), leave.clone());
     servers.spawn(served(calls));
     servers.spawn(server().serve_with_incoming_shutdown(
         Agents::new(links, meters),
-        accept(agents).merge(door.agents),
+        agents,
         told(leave),
     ));
     tracing::info!(cluster = config.cluster, socket = %config.client_socket.display(), "ready");
@@ -241,6 +234,19 @@ async fn serve(
     ended
         .unwrap_or_else(|_| Err("the writer panicked".to_owned()))
         .map_err(DaemonError::Writer)
+}
+
+/// Opens the sockets: connections of commands, and of agents, from this host and through the mesh.
+async fn fronts(config: &Config) -> Result<(impl Connections, impl Connections), DaemonError> {
+    let clients = socket::bind(&config.client_socket, 0o666).await?;
+    let agents = socket::bind(&config.agent_socket, 0o600).await?;
+    let door = match &config.door_socket {
+        Some(path) => Some(socket::bind(path, 0o600).await?),
+        None => None,
+    };
+    let door = door::open(door);
+    let commands = accept(clients).merge(door.commands);
+    Ok((commands, accept(agents).merge(door.agents)))
 }
 
 /// Tells the writer to stop, and waits until it has.

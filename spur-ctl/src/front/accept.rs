@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
@@ -113,6 +114,11 @@ impl Drop for Seat {
         }
     }
 }
+
+/// Connections as they come.
+pub trait Connections: Stream<Item = io::Result<Connection>> + Send + Unpin + 'static {}
+
+impl<S: Stream<Item = io::Result<Connection>> + Send + Unpin + 'static> Connections for S {}
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A connection may be idle for as long as it likes; a question that has begun has to come, and an answer has to be read, within a
 //! bound, and what is large takes a place (see [`super::places`]).
 
-use super::accept::{Connection, Peer};
+use super::accept::{Connection, Connections, Peer};
 use super::auth;
 use super::places::Places;
 use crate::service::Service;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, split};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_stream::{Stream, StreamExt};
+use tokio_stream::StreamExt;
 
 /// A question longer than this takes a place.
 const LONG: usize = 64 << 10;
@@ -38,7 +38,7 @@ struct Calls {
 
 /// Answers until told to leave; then ends what waits for questions and lets answers go out.
 pub async fn serve(
-    mut connections: impl Stream<Item = io::Result<Connection>> + Unpin,
+    mut connections: impl Connections,
     service: Arc<Service>,
     mut leave: watch::Receiver<bool>,
 ) {
