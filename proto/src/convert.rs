@@ -5,6 +5,7 @@ mod macros;
 mod agent;
 mod basic;
 mod client;
+mod mesh;
 mod pmix;
 mod roll;
 mod usage;

@@ -38,6 +38,7 @@ use crate::job::step::StepSpec;
 use crate::manage::accounts::Accounts;
 use crate::manage::reservation::Reservation;
 use crate::manage::{Manage, Setting};
+use crate::mesh::{MeshAsk, MeshBook};
 use crate::node::AdminState;
 use crate::partition::{Partition, PartitionState};
 use crate::time::{Millis, TimeLimit};
@@ -324,6 +325,8 @@ pub enum Request {
     },
     /// Keep another crontab, or none; its entries become jobs. All is taken or nothing.
     SetCrontab(Box<SetCrontab>),
+    /// Look at the mesh or change it (operators; everybody may see its members).
+    Mesh(Box<MeshAsk>),
     /// Set the counters to zero (operators).
     ResetStats,
     /// Read the configuration file again (operators). What was changed of partitions and nodes since is dropped.
@@ -415,4 +418,6 @@ pub enum Reply {
     Configuration(Vec<Setting>),
     /// All accounts, users and qualities of service.
     Accounts(Box<Accounts>),
+    /// Members and open tokens of the mesh: all, or those that were changed.
+    Mesh(Box<MeshBook>),
 }

@@ -12,6 +12,7 @@
 //!                       useless        its keys are remembered, and never taken again
 //! ```
 
+mod ask;
 mod decide;
 mod follow;
 mod peers;
@@ -22,6 +23,7 @@ mod sound;
 #[cfg(test)]
 mod tests;
 
+pub use ask::{MeshAsk, MeshBook};
 pub use decide::{NewToken, Newcomer};
 pub use peers::MeshPeer;
 pub use refused::Refused;

@@ -21,6 +21,7 @@ mod effects;
 mod grants;
 mod het;
 mod hooks;
+mod mesh;
 mod pace;
 mod publish;
 mod start;

@@ -23,6 +23,7 @@ use spur_core::id::{JobId, NodeName, Uid};
 use spur_core::job::spec::{JobKind, JobSpec, Payload};
 use spur_core::job::state::JobState;
 use spur_core::job::step::StepSpec;
+use spur_core::mesh::MeshAsk;
 use spur_core::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -290,6 +291,12 @@ impl Service {
             Request::Licenses => queries::licenses(&view).into(),
             Request::Accounts => Reply::Accounts(Box::new(view.accounts.as_ref().clone())).into(),
             Request::Manage(request) => self.manage(&view, caller, request).await?.into(),
+            Request::Mesh(ask) => {
+                if *ask != MeshAsk::List {
+                    operators_only(caller)?;
+                }
+                Act::Mesh(*ask).into()
+            }
             Request::ResetStats => {
                 operators_only(caller)?;
                 self.counts.reset();

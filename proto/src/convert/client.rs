@@ -426,6 +426,7 @@ variants!(Request = CallRequest in call_request {
     rec Attach { req job, req step };
     one Manage;
     one SetCrontab;
+    one Mesh;
 });
 variants!(Reply = CallAnswer in call_answer {
     unit Done;
@@ -444,6 +445,7 @@ variants!(Reply = CallAnswer in call_answer {
     one Topology;
     one WouldStart;
     one Accounts;
+    one Mesh;
     list Managed;
     list Reservations;
     list Licenses;

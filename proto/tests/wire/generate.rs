@@ -104,6 +104,14 @@ impl<'de> de::Deserializer<'de> for &mut Source {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_bool(self.next().is_multiple_of(2))
     }
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let bytes: Vec<u8> = (0..4).flat_map(|_| self.next().to_le_bytes()).collect();
+        visitor.visit_bytes(&bytes)
+    }
+    /// Addresses are numbers then, and no text.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
     /// Always a legal node name, since names deserialize without a check.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let number = self.next();
@@ -171,7 +179,7 @@ impl<'de> de::Deserializer<'de> for &mut Source {
         ))
     }
     forward_to_deserialize_any! {
-        i8 i16 i64 f32 f64 char bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
+        i8 i16 i64 f32 f64 char byte_buf unit unit_struct tuple_struct identifier ignored_any
     }
 }
 

@@ -6,10 +6,11 @@ use super::{
 };
 use crate::id::{MemberId, NodeName, TokenId};
 use crate::time::Millis;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// A token that an operator wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewToken {
     /// The public half of the key that it carries.
     pub key: MeshKey,
@@ -22,7 +23,7 @@ pub struct NewToken {
 }
 
 /// Who wants to be a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newcomer {
     /// Under which name.
     pub name: NodeName,

@@ -46,6 +46,9 @@ pub enum Refused {
     /// No such member.
     #[error("member {0} is not in the mesh; `spur node list` shows who is")]
     NoMember(MemberId),
+    /// No member of that name.
+    #[error("no member of the mesh is named {0}; `spur node list` shows who is")]
+    NoName(NodeName),
     /// Without it nobody can join, or learn of others.
     #[error("removing member {0} from the mesh: it is the last controller; let another join first")]
     LastController(MemberId),
@@ -86,7 +89,7 @@ impl Refused {
             Self::UnsoundKey => "a key of the mesh is unsound",
             Self::KeySeen => "a key of the mesh was seen before",
             Self::Rotating(_) => "the member's key before is still accepted",
-            Self::NoMember(_) => "no such member of the mesh",
+            Self::NoMember(_) | Self::NoName(_) => "no such member of the mesh",
             Self::LastController(_) => "the last controller stays in the mesh",
             Self::TokenLife(_) => "a token of the mesh lives too long or not at all",
             Self::Overlap(_) => "an old key of the mesh is accepted for too long",

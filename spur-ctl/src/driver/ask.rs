@@ -13,6 +13,7 @@ use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::job::state::ExitStatus;
 use spur_core::job::step::StepSpec;
 use spur_core::manage::Manage;
+use spur_core::mesh::MeshAsk;
 use spur_core::node::{AdminState, FenceState};
 use spur_core::partition::PartitionState;
 use spur_core::time::Millis;
@@ -205,6 +206,8 @@ pub enum Act {
     UpdatePartition(String, PartitionState),
     /// See [`spur_core::api::Request::Manage`].
     Manage(Box<Manage>),
+    /// See [`spur_core::api::Request::Mesh`].
+    Mesh(MeshAsk),
     /// Set the counters to zero.
     ResetStats,
     /// Take over a configuration that was read again, without what was changed of the old one.

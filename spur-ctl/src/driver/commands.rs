@@ -150,6 +150,7 @@ impl Writer {
             } => self.update_nodes(turn, caller, &nodes, admin, reason.as_deref()),
             Act::UpdatePartition(name, state) => self.update_partition(turn, name, state),
             Act::Manage(request) => self.manage(turn, caller, &request),
+            Act::Mesh(ask) => self.mesh(turn, caller, ask),
             Act::ResetStats => {
                 self.counters.reset(turn.at);
                 Ok(Reply::Done)

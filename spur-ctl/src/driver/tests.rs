@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 mod control;
+mod mesh;
 mod steps;
 
 /// A store that fails when told to.

@@ -7,6 +7,7 @@ use spur_core::job::het::COMPONENTS_MAX;
 use spur_core::job::spec::{JobSpec, Payload};
 use spur_core::job::step::StepSpec;
 use spur_core::manage::Manage;
+use spur_core::mesh::MeshAsk;
 use spur_core::slurm::crontab::ENTRIES_MAX;
 
 /// The largest batch script (4 MiB, Slurm's `max_script_size`).
@@ -71,6 +72,7 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         }
         Request::SetCrontab(set) => crontab_fits(set),
         Request::Manage(request) => manage_fits(request),
+        Request::Mesh(ask) => mesh_fits(ask),
         Request::Ping
         | Request::Crontab { .. }
         | Request::AwaitAllocation { .. }
@@ -99,6 +101,16 @@ pub(super) fn check(request: &Request) -> Result<(), Refusal> {
         | Request::Reconfigure
         | Request::ResetStats
         | Request::Shutdown => Ok(()),
+    }
+}
+
+/// Names and keys are of bounded length.
+fn mesh_fits(ask: &MeshAsk) -> Result<(), Refusal> {
+    match ask {
+        MeshAsk::Found { first, .. } => list("list of endpoints", first.endpoints.len()),
+        MeshAsk::List | MeshAsk::Token(_) | MeshAsk::Withdraw { .. } | MeshAsk::Remove { .. } => {
+            Ok(())
+        }
     }
 }
 

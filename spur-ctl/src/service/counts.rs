@@ -134,6 +134,7 @@ fn kind(request: &Request) -> ((u32, &'static str), bool) {
         Request::Accounting { .. } => (9004, "SPUR_ACCOUNTING"),
         Request::Explain { .. } => (9005, "SPUR_EXPLAIN"),
         Request::State => (9006, "SPUR_STATE"),
+        Request::Mesh(_) => (9009, "SPUR_MESH"),
     };
     (kind, false)
 }

@@ -478,3 +478,43 @@ fn jobs_in_hidden_partitions_are_listed_to_who_asks_for_all() {
         assert_eq!(listed(OPERATOR, true, lines), [job]);
     }
 }
+
+#[test]
+fn operators_change_the_mesh_and_others_only_see_who_is_in_it() {
+    use spur_core::mesh::{MeshAsk, MeshKey, MeshPrefix, NewToken, Newcomer, Role};
+    let controller = Controller::start();
+    let mesh = |uid, wish: MeshAsk| ask(&controller, uid, Request::Mesh(Box::new(wish)));
+    let name = spur_core::id::NodeName::new("ctl").unwrap();
+    let wishes = [
+        MeshAsk::Found {
+            prefix: MeshPrefix(0xfd00_0000_0000_0001),
+            first: Newcomer {
+                name: name.clone(),
+                key: MeshKey([1; 32]),
+                endpoints: Vec::new(),
+            },
+        },
+        MeshAsk::Token(NewToken {
+            key: MeshKey([2; 32]),
+            role: Role::Controller,
+            name: None,
+            secs: 60,
+        }),
+        MeshAsk::Withdraw {
+            token: spur_core::id::TokenId(1),
+        },
+    ];
+    for wish in wishes {
+        let denied = mesh(ALICE, wish.clone());
+        assert_eq!(kind(denied), Some(RefusalKind::AccessDenied), "{wish:?}");
+        assert_eq!(kind(mesh(OPERATOR, wish.clone())), None, "{wish:?}");
+    }
+    let remove = MeshAsk::Remove { name };
+    let denied = kind(mesh(ALICE, remove.clone()));
+    assert_eq!(denied, Some(RefusalKind::AccessDenied));
+    assert_eq!(kind(mesh(OPERATOR, remove)), Some(RefusalKind::Invalid));
+    let Ok(Reply::Mesh(book)) = mesh(ALICE, MeshAsk::List) else {
+        panic!("everybody may see who is in the mesh");
+    };
+    assert_eq!(book.members.len(), 1);
+}
