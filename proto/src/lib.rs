@@ -9,6 +9,7 @@ pub mod convert;
 pub mod door;
 pub mod envelope;
 pub mod frame;
+pub mod invitation;
 pub mod reply;
 pub mod ticket;
 

@@ -8,6 +8,7 @@ pub mod fence;
 pub mod flags;
 pub mod link;
 pub mod named;
+pub mod node;
 pub mod output;
 pub mod process;
 pub mod render;

@@ -15,6 +15,7 @@ Commands for users    srun sbatch salloc squeue sinfo scancel scontrol sacct sat
                       fence    what a job may open, what it was refused, and what that means
                       stats    counters of the controller
                       sim      what the planner would do, without a cluster
+                      node     who is in the mesh of hosts, and who may join it
 For shells            completion bash|zsh|fish, man DIR
 Configuration         config check [FILE], config import SLURM.CONF [GRES.CONF]
 Daemons               spurctld
@@ -64,11 +65,12 @@ fn main() -> ExitCode {
 }
 
 /// Words that are no commands of the table.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "spurctld",
     "stats",
     "why",
     "sim",
+    "node",
     "dev",
     "completion",
     "man",
@@ -96,6 +98,7 @@ fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         (None, "stats") => ExitCode::from(cli::finish(cli::stats::main(&args))),
         (None, "sim") => ExitCode::from(cli::finish(cli::sim::main(&args))),
         (None, "why") => ExitCode::from(cli::finish(cli::why::main(&args))),
+        (None, "node") => ExitCode::from(cli::finish(cli::node::main(&args))),
         (None, "completion") => ExitCode::from(cli::finish(cli::tools::completion(&args))),
         (None, "man") => ExitCode::from(cli::finish(cli::tools::man(&args))),
         (None, "compat") => ExitCode::from(cli::finish(cli::tools::compat(&args))),

@@ -22,6 +22,8 @@ mod load;
 #[cfg(test)]
 mod mail;
 #[cfg(test)]
+mod mesh;
+#[cfg(test)]
 mod placement;
 #[cfg(test)]
 mod process;

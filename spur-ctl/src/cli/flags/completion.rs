@@ -11,12 +11,16 @@ mod tests;
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// The words after `spur` that are no command of the table.
-pub const OTHER_WORDS: [&str; 6] = ["why", "stats", "sim", "dev", "completion", "man"];
+pub const OTHER_WORDS: [&str; 7] = ["why", "stats", "sim", "node", "dev", "completion", "man"];
 
 /// What follows such a word, where that is told.
-pub const WORDS_OF: [(&str, &[&str]); 3] = [
+pub const WORDS_OF: [(&str, &[&str]); 4] = [
     ("completion", &SHELLS),
     ("dev", &["up", "down"]),
+    (
+        "node",
+        &["found", "token", "withdraw", "list", "show", "remove"],
+    ),
     ("sim", &["place", "queue", "whatif"]),
 ];
 
