@@ -365,6 +365,12 @@ impl Agent {
         if let Err(error) = done {
             tracing::warn!(%job, frozen, %error, "cannot stop a job's processes, or let them run on");
         }
+        let of_job = self.running.iter().filter(|((of, _), _)| *of == job);
+        for ((_, step), running) in of_job {
+            if let Err(error) = running.supervisor.pause(frozen) {
+                tracing::warn!(%job, %step, frozen, %error, "cannot stop a step's clock, or let it go on");
+            }
+        }
     }
 
     /// A signal from the controller; with `group`, for the tasks' children too.

@@ -42,6 +42,8 @@ pub(crate) enum Order {
     Attach,
     /// Send a signal to every task's process group.
     SignalGroup(u8),
+    /// The job is stopped, or goes on: its clocks do so too.
+    Pause(bool),
 }
 
 /// An order, or why it cannot be read, and the connection that came with it.
@@ -394,6 +396,14 @@ impl Supervisor {
     pub fn end(&self, grace: Duration, reason: EndReason) -> io::Result<()> {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         self.order(Order::End { grace_ms, reason })
+    }
+
+    /// Stops the step's own clocks while its job is stopped, or lets them go on. A supervisor of an older version notes it only.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn pause(&self, paused: bool) -> io::Result<()> {
+        self.order(Order::Pause(paused))
     }
 
     /// Hands on the connection of a client that attaches to the step. A supervisor of an older version closes it.

@@ -27,8 +27,10 @@ pub(crate) struct Ending {
     kill_at: Option<Instant>,
     /// When the supervisor gives up waiting.
     give_up_at: Option<Instant>,
-    /// When the step's own limit ends it.
+    /// When the step's own limit ends it, if its job is not stopped till then.
     limit_at: Option<Instant>,
+    /// Since when the job is stopped.
+    paused: Option<Instant>,
     /// When those who attached are left with what they have.
     leave_viewers_at: Option<Instant>,
 }
@@ -42,8 +44,37 @@ impl Ending {
     /// The next moment at which the loop must look.
     fn wake(&self) -> Option<Instant> {
         let leave = self.leave_viewers_at.filter(|_| !self.viewers_left());
-        let all = [self.deadline(), leave, self.limit_at];
+        let limit = self.limit_at.filter(|_| self.paused.is_none());
+        let all = [self.deadline(), leave, limit];
         all.into_iter().flatten().min()
+    }
+
+    /// The job is stopped, or goes on: the time between does not count.
+    pub(crate) fn pause(&mut self, paused: bool, now: Instant) {
+        match (paused, self.paused) {
+            (true, None) => self.paused = Some(now),
+            (false, Some(since)) => {
+                self.paused = None;
+                let late = now.saturating_duration_since(since);
+                self.limit_at = self.limit_at.map(|at| at + late);
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// The tasks run from now on, for so long at most.
+    fn limit(&mut self, limit: Option<Duration>, now: Instant) {
+        self.limit_at = limit.map(|limit| now + limit);
+        self.paused = self.paused.map(|_| now);
+    }
+
+    /// Whether the limit is reached, which is said once.
+    fn over(&mut self, now: Instant) -> bool {
+        let over = self.paused.is_none() && self.limit_at.is_some_and(|at| at <= now);
+        if over {
+            self.limit_at = None;
+        }
+        over
     }
 
     /// The last message is queued: who attached has a little time to take it.
@@ -70,7 +101,7 @@ impl Step<'_> {
     pub(crate) fn limit(&mut self) {
         let secs = Some(self.spec.time_limit).filter(|secs| *secs > 0);
         let limit = secs.map(|secs| Duration::from_secs(secs).min(MAX_GRACE));
-        self.ending.limit_at = limit.map(|limit| Instant::now() + limit);
+        self.ending.limit(limit, Instant::now());
     }
 
     /// Ends the step: `SIGCONT` and `SIGTERM` now, `SIGKILL` after the grace. Repeated calls can only bring the end nearer.
@@ -162,8 +193,7 @@ impl Step<'_> {
         self.end_epilogs(now);
         self.end_orphan(now);
         self.pmix_on_time(now);
-        if self.ending.limit_at.is_some_and(|at| at <= now) {
-            self.ending.limit_at = None;
+        if self.ending.over(now) {
             let grace = Duration::from_secs(self.spec.kill_wait.into());
             self.end(grace, EndReason::TimeLimit);
         }
@@ -243,4 +273,32 @@ fn signal_one<'t>(
     others.iter().fold(sent, |sent, task| {
         sent.and(sys::process::kill(task.pid, signal))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_step_waits_while_its_job_is_stopped() {
+        let begun = Instant::now();
+        let at = |secs| begun + Duration::from_secs(secs);
+        let mut ending = Ending::default();
+        ending.limit(Some(Duration::from_secs(10)), at(0));
+        ending.pause(true, at(4));
+        ending.pause(true, at(6));
+        assert!(!ending.over(at(30)));
+        assert_eq!(ending.wake(), None, "nothing is due till it goes on");
+        ending.pause(false, at(24));
+        ending.pause(false, at(26));
+        assert_eq!(ending.wake(), Some(at(30)));
+        assert!(!ending.over(at(29)));
+        assert!(ending.over(at(30)) && !ending.over(at(31)));
+        // One that begins while its job is stopped has its whole time from then on.
+        let mut ending = Ending::default();
+        ending.pause(true, at(0));
+        ending.limit(Some(Duration::from_secs(10)), at(5));
+        ending.pause(false, at(8));
+        assert_eq!(ending.wake(), Some(at(18)));
+    }
 }

@@ -174,6 +174,7 @@ impl Step<'_> {
                 (Ok(Order::End { grace_ms, reason }), _) => {
                     self.end(Duration::from_millis(grace_ms), reason)
                 }
+                (Ok(Order::Pause(paused)), _) => self.ending.pause(paused, Instant::now()),
                 (Ok(Order::Attach), Some(socket)) => self.admit(socket),
                 (Ok(Order::Attach), None) => note("somebody attaches without a connection"),
                 (Ok(Order::Signal(number) | Order::SignalGroup(number)), _) => {
