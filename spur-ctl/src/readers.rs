@@ -7,7 +7,7 @@ pub mod rows;
 
 use rows::Rows;
 use spur_core::api::{JobLines, JobView, NodeView, Stats};
-use spur_core::id::{JobId, NodeId, NodeName};
+use spur_core::id::{JobId, NodeId, NodeName, Uid};
 use spur_core::job::het::HetPart;
 use spur_core::job::licenses::Licenses;
 use spur_core::manage::accounts::Accounts;
@@ -16,7 +16,7 @@ use spur_core::partition::Partition;
 use spur_core::plan::outlook::Outlook;
 use spur_core::time::Millis;
 use spur_core::topology::Topology;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What an agent's heartbeat said last; not logged.
@@ -51,6 +51,8 @@ pub struct View {
     pub reservations: Arc<Vec<Reservation>>,
     /// How many licenses there are.
     pub licenses: Arc<Licenses>,
+    /// What users had `scrontab` keep, as written.
+    pub crontabs: Arc<BTreeMap<Uid, Arc<str>>>,
     /// Accounts, users and qualities of service.
     pub accounts: Arc<Accounts>,
     /// Counters.

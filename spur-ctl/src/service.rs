@@ -256,7 +256,7 @@ impl Service {
             Request::Hold { jobs } => Act::Hold(each(jobs)).into(),
             Request::Release { jobs } => Act::Release(each(jobs)).into(),
             Request::Requeue { job } => Act::Requeue(own(job)?).into(),
-            Request::Crontab { user } => Act::Crontab(cron::whose(caller, user)?).into(),
+            Request::Crontab { user } => cron::shown(&view, cron::whose(caller, user)?).into(),
             Request::SetCrontab(set) => self.set_crontab(caller, *set).await?.into(),
             Request::Control { jobs, act } => Act::Control(jobs, act).into(),
             Request::ChangeJobs { jobs, change } => {

@@ -152,8 +152,6 @@ pub enum Act {
     Submit(Box<JobSpec>, Option<Payload>),
     /// See [`spur_core::api::Request::SubmitHet`]; the owners are filled in.
     SubmitHet(Vec<JobSpec>, Option<Payload>),
-    /// A user's crontab.
-    Crontab(Uid),
     /// See [`spur_core::api::Request::SetCrontab`]; the owners are filled in.
     SetCrontab(Uid, Option<String>, Vec<(JobSpec, Payload)>),
     /// Grant a step.

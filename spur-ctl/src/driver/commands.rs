@@ -97,7 +97,6 @@ impl Writer {
             Act::SubmitHet(specs, payload) => self
                 .submit_het(turn, specs, payload)
                 .map(|(job, notices)| Reply::Submitted { job, notices }),
-            Act::Crontab(uid) => Ok(self.crontab(uid)),
             Act::SetCrontab(uid, table, jobs) => self.set_crontab(turn, uid, table, jobs),
             Act::Step(asked) => self.grant_in_order(turn, asked, caller),
             Act::Attach(job, step) => self.attach(turn, job, step, caller),

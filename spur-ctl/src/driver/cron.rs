@@ -13,12 +13,6 @@ use spur_core::job::{Job, admit};
 use std::sync::Arc;
 
 impl Writer {
-    /// A user's crontab.
-    pub(super) fn crontab(&self, uid: Uid) -> Reply {
-        let table = self.cluster.crontabs.get(&uid).cloned();
-        Reply::Crontab { table }
-    }
-
     /// Keeps a crontab. A refusal names the lines that it is about.
     pub(super) fn set_crontab(
         &mut self,

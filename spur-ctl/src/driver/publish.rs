@@ -3,7 +3,7 @@
 use super::Writer;
 use super::turn::Turn;
 use spur_core::api::Stats;
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::{JobId, NodeId, Uid};
 use spur_core::view;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ impl Writer {
         }
         if turn.managed_touched {
             self.managed();
+        }
+        for uid in &turn.crontabs_touched {
+            self.crontab_of(*uid);
         }
         let mut arrays = BTreeSet::new();
         for job in &turn.touched_jobs {
@@ -40,6 +43,9 @@ impl Writer {
         self.publisher.draft.licenses = Arc::new(self.cluster.licenses.clone());
         self.publisher.draft.cluster.clone_from(&self.cluster.name);
         self.managed();
+        let tables = self.cluster.crontabs.iter();
+        let tables = tables.map(|(uid, table)| (*uid, Arc::from(table.as_str())));
+        self.publisher.draft.crontabs = Arc::new(tables.collect());
         let jobs: Vec<JobId> = self.cluster.jobs.keys().copied().collect();
         for job in jobs {
             self.row_of_job(job);
@@ -51,6 +57,20 @@ impl Writer {
             self.row_of_node(node);
         }
         self.finish_draft();
+    }
+
+    /// A user's crontab, if it changed: the others are shared.
+    fn crontab_of(&mut self, uid: Uid) {
+        let now = self.cluster.crontabs.get(&uid).map(String::as_str);
+        let all = &mut self.publisher.draft.crontabs;
+        if all.get(&uid).map(AsRef::as_ref) == now {
+            return;
+        }
+        let all = Arc::make_mut(all);
+        match now {
+            Some(table) => drop(all.insert(uid, table.into())),
+            None => drop(all.remove(&uid)),
+        }
     }
 
     /// Reservations and accounts.

@@ -9,7 +9,7 @@ use spur_core::api::{Refusal, RefusalKind};
 use spur_core::cluster::orders::Rolls;
 use spur_core::effect::{Effect, Letter};
 use spur_core::event::Event;
-use spur_core::id::{JobId, NodeId};
+use spur_core::id::{JobId, NodeId, Uid};
 use spur_core::job::spec::Payload;
 use spur_core::manage::Change;
 use spur_core::time::Millis;
@@ -36,6 +36,8 @@ pub(super) struct Turn {
     pub(super) partitions_touched: bool,
     /// Reservations or accounts may have changed.
     pub(super) managed_touched: bool,
+    /// Users whose crontab may have changed.
+    pub(super) crontabs_touched: BTreeSet<Uid>,
     /// Answers to this turn's requests.
     pub(super) answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     /// Answers to calls that waited.
@@ -69,6 +71,7 @@ impl Turn {
             touched_nodes: BTreeSet::new(),
             partitions_touched: false,
             managed_touched: false,
+            crontabs_touched: BTreeSet::new(),
             answers: Vec::new(),
             answered: Vec::new(),
             acks: BTreeMap::new(),
@@ -133,6 +136,15 @@ impl Writer {
                 | Event::Managed(Change::Partition(_) | Change::PartitionGone(_) | Change::Reset)
         );
         turn.managed_touched |= matches!(event, Event::Managed(_));
+        if let Event::CrontabSet { uid, .. } = &event {
+            turn.crontabs_touched.insert(*uid);
+        }
+        // An entry that is cancelled is taken out of its table.
+        let entries = effects.touched_jobs.iter();
+        let entries = entries.filter_map(|job| self.cluster.jobs.get(job));
+        let entries = entries.filter(|job| job.cron().is_some());
+        turn.crontabs_touched
+            .extend(entries.map(|job| job.spec.owner.uid));
         self.counters.submitted += u64::from(matches!(event, Event::Submitted { .. }));
         self.counters.jobs_started += u64::from(matches!(event, Event::Placed { .. }));
         turn.batch.events.push((turn.at, event));

@@ -2,7 +2,8 @@
 
 use super::{Act, Service, refuse};
 use crate::cli::process;
-use spur_core::api::{Caller, Refusal, RefusalKind, SetCrontab};
+use crate::readers::View;
+use spur_core::api::{Caller, Refusal, RefusalKind, Reply, SetCrontab};
 use spur_core::id::Uid;
 use spur_core::job::spec::JobKind;
 use spur_core::slurm::crontab::Times;
@@ -15,6 +16,14 @@ pub(super) fn whose(caller: &Caller, user: Option<Uid>) -> Result<Uid, Refusal> 
         }
         Some(user) => Ok(user),
         None => Ok(caller.uid),
+    }
+}
+
+/// A user's crontab.
+pub(super) fn shown(view: &View, user: Uid) -> Reply {
+    let table = view.crontabs.get(&user);
+    Reply::Crontab {
+        table: table.map(|table| table.to_string()),
     }
 }
 
