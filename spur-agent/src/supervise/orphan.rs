@@ -6,6 +6,7 @@ use super::step::{Phase, Step};
 use crate::launch::{AgentWatch, EndReason};
 use crate::sys;
 use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The longest pause between two looks.
@@ -18,6 +19,8 @@ pub(crate) struct Orphan {
     look_at: Option<Instant>,
     /// Since when it is away.
     away_since: Option<Instant>,
+    /// Its process at the last look.
+    seen: Option<i32>,
 }
 
 impl Orphan {
@@ -25,6 +28,21 @@ impl Orphan {
         Self {
             look_at: watch.map(|_| Instant::now()),
             away_since: None,
+            seen: None,
+        }
+    }
+
+    /// Notes which process is the agent now; gives for how long none has been. One that is there at two looks in a row has come back;
+    /// agents that end as soon as they begin have not, however many they are.
+    fn looked(&mut self, agent: Option<i32>, now: Instant) -> Duration {
+        let stays = agent.is_some() && self.seen == agent;
+        self.seen = agent;
+        if stays {
+            self.away_since = None;
+        }
+        match agent {
+            None => now.saturating_duration_since(*self.away_since.get_or_insert(now)),
+            Some(_) => Duration::ZERO,
         }
     }
 
@@ -53,13 +71,14 @@ impl Step<'_> {
         }
         let (most, grace) = bounds(watch.node_timeout, self.spec.kill_wait);
         self.orphan.look_at = Some(now + PAUSE_MAX.min(most / 20));
-        if agent_lives(watch) {
+        let Ok(agent) = agent(watch) else {
+            // What cannot be asked counts as an agent that lives.
             self.orphan.away_since = None;
             return;
-        }
-        let since = *self.orphan.away_since.get_or_insert(now);
+        };
+        let away = self.orphan.looked(agent, now);
         let over = matches!(self.phase, Phase::Draining | Phase::Closing);
-        if now.saturating_duration_since(since) >= most && !over {
+        if away >= most && !over {
             self.orphan.look_at = None;
             self.record.orphaned = true;
             note(
@@ -70,10 +89,9 @@ impl Step<'_> {
     }
 }
 
-/// What cannot be asked counts as an agent that lives.
-fn agent_lives(watch: &AgentWatch) -> bool {
-    let holder = File::open(&watch.lock).and_then(|file| sys::lock::holder(&file));
-    !matches!(holder, Ok(None))
+/// The agent's process, if there is one.
+fn agent(watch: &AgentWatch) -> io::Result<Option<i32>> {
+    File::open(&watch.lock).and_then(|file| sys::lock::holder(&file))
 }
 
 #[cfg(test)]
@@ -95,5 +113,31 @@ mod tests {
             assert!(most + grace + seen_late < all, "{timeout} {kill_wait}");
             assert!(most >= all / 2, "an agent has time to start again");
         }
+    }
+
+    #[test]
+    fn agents_that_do_not_stay_are_none() {
+        let begun = Instant::now();
+        let secs = Duration::from_secs;
+        let away = |looks: &[Option<i32>]| {
+            let mut orphan = Orphan::default();
+            let looks = looks.iter().zip(0..);
+            looks.fold(Duration::ZERO, |_, (agent, at)| {
+                orphan.looked(*agent, begun + secs(at))
+            })
+        };
+        assert_eq!(away(&[Some(1), Some(1), None]), secs(0), "it has just gone");
+        assert_eq!(away(&[Some(1), None, None, None]), secs(2));
+        assert_eq!(away(&[None, None, Some(2)]), secs(0), "it may stay");
+        assert_eq!(
+            away(&[None, Some(2), Some(2), None, None]),
+            secs(1),
+            "it has stayed"
+        );
+        assert_eq!(
+            away(&[None, Some(2), Some(3), None, Some(4), None]),
+            secs(5),
+            "none has"
+        );
     }
 }
