@@ -34,31 +34,12 @@ struct CloneArgs {
 /// what `clone3` says: `ENOENT`/`ENODEV` for a removed cgroup, `EBUSY` for one with controllers and children, `EAGAIN` for
 /// `pids.max`, `ENOSYS` before Linux 5.7.
 pub fn clone_into(cgroup: BorrowedFd<'_>, body: impl FnOnce() -> i32) -> io::Result<i32> {
-    if threads()? != 1 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a process with several threads may not clone",
-        ));
-    }
-    let cgroup = u64::from(cgroup.as_raw_fd().cast_unsigned());
-    let exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
     let args = CloneArgs {
         flags: CLONE_INTO_CGROUP,
-        exit_signal,
-        cgroup,
+        cgroup: u64::from(cgroup.as_raw_fd().cast_unsigned()),
         ..CloneArgs::default()
     };
-    // SAFETY: `args` is a live struct of the size given, without pointers in it; no memory is shared with the child
-    // (no CLONE_VM), and with one thread in this process no lock can be held by anybody else at the copy.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let _abort = AbortOnDrop;
-            super::process::exit_now(body())
-        }
-        pid => i32::try_from(pid).map_err(io::Error::other),
-    }
+    copy(args, body).map(|(pid, _)| pid)
 }
 
 /// Makes a child process that runs `body`, and gives its process id and a descriptor that stands for it. The child raises `SIGCHLD` at its
@@ -67,6 +48,17 @@ pub fn clone_into(cgroup: BorrowedFd<'_>, body: impl FnOnce() -> i32) -> io::Res
 /// # Errors
 /// `EINVAL` if this process has more than one thread, otherwise what `clone3` says.
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<(i32, OwnedFd)> {
+    let args = CloneArgs {
+        flags: u64::try_from(libc::CLONE_PIDFD).map_err(io::Error::other)?,
+        ..CloneArgs::default()
+    };
+    let (pid, pidfd) = copy(args, body)?;
+    let pidfd = pidfd.ok_or_else(|| io::Error::other("the kernel gave no descriptor"))?;
+    Ok((pid, pidfd))
+}
+
+/// `clone3` without shared memory: the child runs `body` and ends. Gives its process id, and its descriptor where the flags ask for one.
+fn copy(mut args: CloneArgs, body: impl FnOnce() -> i32) -> io::Result<(i32, Option<OwnedFd>)> {
     if threads()? != 1 {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -74,14 +66,11 @@ pub fn fork(body: impl FnOnce() -> i32) -> io::Result<(i32, OwnedFd)> {
         ));
     }
     let mut pidfd: i32 = -1;
-    let args = CloneArgs {
-        flags: u64::try_from(libc::CLONE_PIDFD).map_err(io::Error::other)?,
-        pidfd: (&raw mut pidfd).expose_provenance() as u64,
-        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
-        ..CloneArgs::default()
-    };
-    // SAFETY: `args` is a live struct of the size given, and its one pointer is to a live integer, which the kernel writes; no memory is
-    // shared with the child, and with one thread in this process no lock can be held by anybody else at the copy.
+    args.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+    args.pidfd = (&raw mut pidfd).expose_provenance() as u64;
+    // SAFETY: `args` is a live struct of the size given, and its one pointer is to a live integer, which the kernel writes if the flags
+    // say so; no memory is shared with the child (no CLONE_VM), and with one thread in this process no lock can be held by anybody else
+    // at the copy.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     match pid {
         -1 => Err(io::Error::last_os_error()),
@@ -90,8 +79,8 @@ pub fn fork(body: impl FnOnce() -> i32) -> io::Result<(i32, OwnedFd)> {
             super::process::exit_now(body())
         }
         pid => {
-            // SAFETY: the kernel just gave this descriptor to this process, and nothing else owns it.
-            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            // SAFETY: a number that is not negative was given by the kernel to this process just now, and nothing else owns it.
+            let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
             Ok((i32::try_from(pid).map_err(io::Error::other)?, pidfd))
         }
     }
