@@ -12,10 +12,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 /// Pause before srun watches its job at the controller, so that short jobs cost one call less. Must be well below the
 /// controller's patience with owners that do not watch (30 s).
 const WATCH_AFTER: Duration = Duration::from_secs(1);
+
+/// How much later than the end of a cancelled step its signals may come to srun.
+const SIGNALS_LATE: Duration = Duration::from_millis(50);
 
 /// Watches the job: an owner must, or the controller takes a job of its own for abandoned. Returns when the job has ended.
 async fn watch(job: JobId) -> JobState {
@@ -105,6 +109,12 @@ impl Session<'_> {
                 () = printer::room(&mut self.printers), if full => {}
                 Some((at, news)) = inbox.recv(), if !full => self.hear(at, news).await,
             }
+        }
+        // Whoever cancels a job signals its script's processes, of which this is one, and its steps at the same time.
+        while self.cancelled
+            && let Ok(Some(signal)) = timeout(SIGNALS_LATE, vigil.signals.recv()).await
+        {
+            self.signal(signal).await;
         }
     }
 }
