@@ -139,12 +139,12 @@ impl Writer {
         if let Event::CrontabSet { uid, .. } = &event {
             turn.crontabs_touched.insert(*uid);
         }
-        // An entry that is cancelled is taken out of its table.
-        let entries = effects.touched_jobs.iter();
-        let entries = entries.filter_map(|job| self.cluster.jobs.get(job));
-        let entries = entries.filter(|job| job.cron().is_some());
-        turn.crontabs_touched
-            .extend(entries.map(|job| job.spec.owner.uid));
+        // An entry that is cancelled is taken out of its table, and its job is none of a crontab from then on.
+        let touched = effects.touched_jobs.iter();
+        let touched = touched.filter_map(|job| self.cluster.jobs.get(job));
+        let owners = touched.map(|job| job.spec.owner.uid);
+        let with_table = owners.filter(|uid| self.cluster.crontabs.contains_key(uid));
+        turn.crontabs_touched.extend(with_table);
         self.counters.submitted += u64::from(matches!(event, Event::Submitted { .. }));
         self.counters.jobs_started += u64::from(matches!(event, Event::Placed { .. }));
         turn.batch.events.push((turn.at, event));
